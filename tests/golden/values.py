@@ -225,6 +225,7 @@ CHUNKS: dict[str, Chunk] = {
     f"{tag}/{version}": chunk
     for chunk in (
         Chunk("Sum", kinds.WINDOWS, 3, [WindowRecord("k", WINDOW, ((None, False, 5),))]),
+        Chunk("Sum", kinds.RUNS, 3, [WindowRecord("k", WINDOW, ((None, False, 5),))]),
         Chunk("Keep", kinds.STATE, 3, [(WINDOW, "k", "seen", ChangeKind.PUT, 5)]),
         Chunk("Keep", kinds.TIMERS, 3, [("k", WINDOW, "end", "", 5, 5, PANE, beam.TimeDomain.WATERMARK)]),
         Chunk("Try", kinds.MEMORY, None, [(1, MemoryChanges(True, [], {3: (("a", 5, (WINDOW,)), [1, 2])}))]),

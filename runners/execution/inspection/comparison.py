@@ -101,19 +101,27 @@ def compare(before: StateReader, after: StateReader, named: int = 5) -> Comparis
 
 def _join(old: Iterable[Any], new: Iterable[Any], kinds: Sequence[_Differences]) -> None:
     """Count the entries of a partition, and what differs."""
-    known = {identity: rest for identity, *rest in old}
+    known = _by_identity(old)
     for _, kind, _, _ in known.values():
         kinds[kind].entries.before += 1
-    for identity, value, kind, index, key in new:
+    for identity, (values, kind, index, key) in _by_identity(new).items():
         own = kinds[kind]
         own.entries.after += 1
         found = known.pop(identity, None)
         if found is None:
             own.differs("added", index, key)
-        elif found[0] != value:
+        elif found[0] != values:
             own.differs("changed", index, key)
     for _, kind, index, key in known.values():
         kinds[kind].differs("removed", index, key)
+
+
+def _by_identity(side: Iterable[Any]) -> dict[bytes, tuple[list[bytes], int, int, tuple[Any, bool]]]:
+    """Return the digests of values, the kind, the index and the key of each entry; a window may be there in parts."""
+    found: dict[bytes, tuple[list[bytes], int, int, tuple[Any, bool]]] = {}
+    for identity, value, *rest in side:
+        insort(found.setdefault(identity, ([], *rest))[0], value)
+    return found
 
 
 class _Differences:

@@ -32,7 +32,7 @@ from ..state import schema
 from ..state.expiring import expiring_state
 from ..state.keyed_state import ChangeKind
 from ..state.timers import TimerChange
-from ..streaming.snapshot_chunks import STATE, TIMERS, WINDOWS, Chunk, Origin, RawChunk, raw_chunks_of
+from ..streaming.snapshot_chunks import RUNS, STATE, TIMERS, WINDOWS, Chunk, Origin, RawChunk, raw_chunks_of
 from ..streaming.tables import StoredTables, TableChunk
 from ..windows.snapshots import WindowRecord, state_of
 from ..windows.window_state import WindowState
@@ -41,7 +41,8 @@ from .stored_objects import loads_plain
 
 # Kinds of entries.
 CELL, WINDOW, TIMER = "state", "window", "timer"
-_ENTRIES = frozenset({STATE, WINDOWS, TIMERS})
+_OF_WINDOWS = frozenset({WINDOWS, RUNS})
+_ENTRIES = frozenset({STATE, *_OF_WINDOWS, TIMERS})
 
 # Bytes of changes that are held at once; the objects take several times as much.
 _CHANGES_AT_ONCE = 16 << 20
@@ -333,7 +334,7 @@ class _Chain:
 
     def _applied(self, kind: str, before: Any, record: Any) -> Any:
         """Return a record as it is after a change; None if it is removed."""
-        if kind == WINDOWS:
+        if kind in _OF_WINDOWS:
             return record if record.states else None
         if kind == TIMERS:
             return record if record[4] is not None else None
@@ -390,7 +391,7 @@ def identity_of(value: Any) -> Any:
 
 def _identity(kind: str, record: Any) -> Sequence[Any]:
     """Return the fields of a record that later records of the same entry share."""
-    if kind == WINDOWS:
+    if kind in _OF_WINDOWS:
         window: BoundedWindow | None = record.window
         return identity_of(record.key), identity_of(window)
     if kind == TIMERS:

@@ -35,6 +35,7 @@ from ..streaming.snapshot_chunks import (
     IN_FLIGHT,
     IN_FLIGHT_BROADCAST,
     IN_FLIGHT_BY_KEY,
+    RUNS,
     STATE,
     TIMERS,
     WINDOWS,
@@ -57,7 +58,7 @@ Convert: TypeAlias = Callable[[StateEntry], StateEntry | None]
 # The kind of an entry with the value of a pane that was emitted, and would be retracted.
 PANE = "pane"
 
-_CONVERTED = frozenset({STATE, WINDOWS})
+_CONVERTED = frozenset({STATE, WINDOWS, RUNS})
 _IN_FLIGHT = (IN_FLIGHT, IN_FLIGHT_BY_KEY, IN_FLIGHT_BROADCAST)
 
 # Bytes of chunks that are copied as one record, and records that are converted as one chunk.

@@ -310,6 +310,28 @@ class SpilledEntries:
             end = (int.from_bytes(begin, "big") + 1).to_bytes(len(begin), "big")
             self._database.rocksdb.delete_range(begin, end)
 
+    def read(self, ids: Sequence[bytes]) -> list[bytes]:
+        """Return the data of entries, which stay."""
+        return [value[_TIMES.size :] for value in self._database.rocksdb.get([self._entry + id for id in ids])]
+
+    def discard(self, ids: Sequence[bytes], times: Times) -> None:
+        """Remove entries that are there, and all have these times."""
+        from rocksdict import WriteBatch
+
+        self._count -= len(ids)
+        batch = WriteBatch(raw_mode=True)
+        for id in ids:
+            batch.delete(self._entry + id)
+            for order, time in enumerate(times):
+                if time is not None:
+                    batch.delete(self._orders[order] + _TIME.pack(time + _BIAS) + id)
+        self._database.rocksdb.write(batch)
+
+    def ids(self, order: int) -> Iterator[bytes]:
+        """Yield the ids of all entries that have a time, in the order of times."""
+        for at in self._in_order(order, b""):
+            yield at[_TIME.size :]
+
     def take_all(self, ids: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
         """Remove entries in portions; yield the ids and data of those that exist."""
         for portion in portions_of(ids, PORTION):

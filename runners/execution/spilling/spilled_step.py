@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from ....sdk.coders.key_encoding import encode_key, key_groups
 from ....sdk.elements.bundle import Windows
@@ -12,10 +12,16 @@ from ..serialization.records import unpickled
 from .rocksdb import SpilledEntries, Times
 
 _SIZE = 8
+# Where the number of the window ends in an id.
+NUMBERED = 1 + _SIZE
 # More windows than a step ever has between two restarts.
 _NEVER_REACHED = 1 << 32
 # In place of a window, if there is none.
 _NONE = bytes(_SIZE)
+
+
+# A window with its number, the number of its entries, and maybe a row.
+Numbered: TypeAlias = tuple[Any, ...]
 
 
 class NumberedWindows:
@@ -31,9 +37,13 @@ class NumberedWindows:
     >>> windows.remove_entry(b"g" + number + b"key")
     >>> IntervalWindow(0, 10) in windows
     False
+
+    Attributes:
+      rows: by number, what a step says of a window for all of its entries.
     """
 
     def __init__(self) -> None:
+        self.rows: dict[bytes, Any] = {}
         self._numbers: dict[BoundedWindow, bytes] = {}
         self._windows: dict[bytes, Windows] = {}
         self._counts: dict[bytes, int] = {}
@@ -45,15 +55,20 @@ class NumberedWindows:
     def __iter__(self) -> Iterator[BoundedWindow]:
         return iter(self._numbers)
 
-    def plain(self) -> list[tuple[bytes, BoundedWindow, int]]:
-        """Return the number of each window, the window, and the number of its entries."""
-        return [(number, window, self._counts[number]) for window, number in self._numbers.items()]
+    def plain(self) -> list[Numbered]:
+        """Return the number of each window, the window, the number of its entries, and its row if there are rows."""
+        return [
+            (number, window, self._counts[number], *([self.rows[number]] if self.rows else []))
+            for window, number in self._numbers.items()
+        ]
 
     @staticmethod
-    def of(plain: Iterable[tuple[bytes, BoundedWindow, int]]) -> NumberedWindows:
+    def of(plain: Iterable[Numbered]) -> NumberedWindows:
         """Return the windows of `plain`."""
         windows = NumberedWindows()
-        for number, window, count in plain:
+        for number, window, count, *row in plain:
+            if row:
+                windows.rows[number] = row[0]
             windows._numbers[window], windows._windows[number], windows._counts[number] = number, (window,), count
             windows._last = max(windows._last, int.from_bytes(number, "big"))
         # Others may have had greater numbers, and times of them may still be there.
@@ -75,7 +90,7 @@ class NumberedWindows:
 
     def remove_entry(self, id: bytes) -> None:
         """Count one entry less of a window."""
-        number = id[1 : 1 + _SIZE]
+        number = id[1:NUMBERED]
         if number == _NONE:
             return
         self._counts[number] -= 1
@@ -103,15 +118,15 @@ class NumberedWindows:
 
     def take_over(self, id: bytes, windows: NumberedWindows) -> bytes:
         """Count an entry that has an id by the numbers of others; return its id by these."""
-        number = id[1 : 1 + _SIZE]
+        number = id[1:NUMBERED]
         if number == _NONE:
             return id
         (window,) = windows._windows[number]
-        return id[:1] + self.add_entry(window) + id[1 + _SIZE :]
+        return id[:1] + self.add_entry(window) + id[NUMBERED:]
 
     def windows(self, id: bytes) -> Windows | None:
         """Return the window of an entry, as the windows of an element; None where it has those of a key."""
-        return self._windows.get(id[1 : 1 + _SIZE])
+        return self._windows.get(id[1:NUMBERED])
 
 
 class SpilledStep:
@@ -151,7 +166,10 @@ class SpilledStep:
         """Return the number of spilled entries."""
         return len(self._entries)
 
-    def noted(self) -> tuple[int, int, list[tuple[bytes, BoundedWindow, int]]]:
+    def settle(self) -> None:
+        """Make ready for a snapshot, which is taken next."""
+
+    def noted(self) -> tuple[int, int, list[Numbered]]:
         """Return what `adopt` is given."""
         return self._entries.number, len(self._entries), self._numbers.plain()
 

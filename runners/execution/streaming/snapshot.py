@@ -40,6 +40,7 @@ from .snapshot_chunks import (
     MEMORY,
     NEWS,
     POSITIONS,
+    RUNS,
     SCRIPT,
     STATE,
     TIMERS,
@@ -53,7 +54,7 @@ from .tables import StoredTables
 from .task_program import TaskProgram
 
 # Chained kinds of keyed state.
-_BY_KEY = frozenset({WINDOWS, STATE, TIMERS})
+_BY_KEY = frozenset({WINDOWS, RUNS, STATE, TIMERS})
 
 
 def snapshot(execution: TaskProgram, is_whole: bool) -> list[Chunk]:
@@ -311,9 +312,9 @@ class Restored:
 
     def _kept(self, label: str, kind: str, records: Iterable[Any]) -> Iterable[Any]:
         """Return the records that are not dropped."""
-        if not self._dropped or kind not in (WINDOWS, STATE, TIMERS):
+        if not self._dropped or kind not in _BY_KEY:
             return records
-        if kind == WINDOWS:
+        if kind in (WINDOWS, RUNS):
             return [] if (label, state_shapes.WINDOWS) in self._dropped else records
         # The third field is the name of the cell or timer.
         prefix = state_shapes.STATE if kind == STATE else state_shapes.TIMER
@@ -369,6 +370,7 @@ class Restored:
                 known, output_watermark = min(clocks, key=lambda known: known[0]), min(known[-1] for known in clocks)
                 windows.set_clocks((*known[:-1], output_watermark))
             window_snapshots.restore(windows.table, self.chained(label, WINDOWS))
+            window_snapshots.merge_runs(windows.table, self.chained(label, RUNS), grouping.fold.merged)
         for label, keyed in execution.keyed.items():
             executor = keyed.executor
             clocks = self.newest(label, CLOCKS)

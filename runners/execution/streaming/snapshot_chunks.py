@@ -36,7 +36,9 @@ from ..windows.snapshots import WindowColumns, WindowRecord
 
 # Kinds of chunks of which a chain is restored: a whole snapshot, then changes.
 WINDOWS, STATE, TIMERS, MEMORY, VIEW = "windows", "state", "set timers", "outputs", "side input"
-CHAINED = frozenset({WINDOWS, STATE, TIMERS, MEMORY, VIEW})
+# Windows in parts, to be merged with each other, and with a record of the same key and window in WINDOWS.
+RUNS = "window runs"
+CHAINED = frozenset({WINDOWS, RUNS, STATE, TIMERS, MEMORY, VIEW})
 # Kinds of chunks of which the newest is restored.
 CLOCKS, KEPT, LEFT, WITHIN, FOLDED, IN_FLIGHT, IN_FLIGHT_BY_KEY, IN_FLIGHT_BROADCAST, NEWS, POSITIONS, SCRIPT = (
     "clocks",
@@ -147,6 +149,7 @@ def _positions_of(rows: list[tuple[Any, ...]]) -> list[PartitionPosition]:
 
 
 register_body(WINDOWS, Body(1, _plain_windows, {1: _windows_of}))
+register_body(RUNS, Body(1, _plain_windows, {1: _windows_of}))
 register_body(MEMORY, Body(1, _plain_memory, {1: _memory_of}))
 register_body(POSITIONS, Body(1, _plain_positions, {1: _positions_of}))
 for _kind in (
@@ -327,7 +330,7 @@ def _readable_of(label: str, kind: str, found: UnreadableData, origin: Origin, e
 
     Raises `CheckpointMismatchError` if unreadable state isn't dropped.
     """
-    readable, unreadable = found.records() if kind in (WINDOWS, STATE, TIMERS) else ([], [])
+    readable, unreadable = found.records() if kind in (WINDOWS, RUNS, STATE, TIMERS) else ([], [])
     prefix = state_shapes.STATE if kind == STATE else state_shapes.TIMER
     named = kind in (STATE, TIMERS)
     names = dict.fromkeys(f"{prefix}{record[2]}" for record in unreadable) if named else {state_shapes.WINDOWS: None}

@@ -14,6 +14,7 @@ few entries are far larger than all others.
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -28,8 +29,9 @@ from ..spilling.spilled_step import NumberedWindows
 from ..state.key_types import SpilledTypes
 from ..state.spilled_state import SpilledState
 from ..user_errors import guarded
+from ..windows.spilled_cells import SpilledCells
 from ..windows.spilled_windows import SpilledWindows
-from .snapshot_chunks import STATE, WINDOWS, Chunk
+from .snapshot_chunks import RUNS, STATE, WINDOWS, Chunk
 from .state_settings import BUFFERS, StateSettings
 from .tables import NotedStep, StoredTables, note_of, steps_of
 
@@ -58,14 +60,18 @@ class StateBackend:
         self._database = SpillDatabase(settings.directory, settings.buffer)
         self._groupings = groupings
         self.awaits_tables = False
-        self._steps: dict[tuple[str, str], SpilledWindows | SpilledState] = {}
+        self._steps: dict[tuple[str, str], SpilledWindows | SpilledCells | SpilledState] = {}
         self._types: dict[tuple[str, str], SpilledTypes] = {}
         # The part of a checkpoint whose tables the database began with.
         self._origin: PartReference | None = None
         for label, grouping in groupings.items():
             assert grouping.windows is not None
-            windows = SpilledWindows(grouping.windows.table, label, *self._arguments(label, WINDOWS))
+            table = grouping.windows.table
+            windows = SpilledWindows(table, label, *self._arguments(label, WINDOWS))
             self._steps[label, WINDOWS] = windows
+            if not table.is_merging:
+                arguments = table, grouping.fold, windows.note_gone
+                self._steps[label, RUNS] = SpilledCells(*arguments, label, *self._arguments(label, RUNS))
         for label, run in keyed.items():
             executor = run.executor
             executor.spilled = SpilledState(executor.state, label, *self._arguments(label, STATE))
@@ -74,7 +80,8 @@ class StateBackend:
     def _arguments(self, label: str, kind: str) -> tuple[SpilledEntries, Callable[[], None], Callable[[Any], None]]:
         types = self._types[label, kind] = SpilledTypes()
         entries = SpilledEntries(self._database, len(self._steps))
-        return entries, partial(self._spill_excess, [(label, kind)]), types.add
+        of_step = [(label, WINDOWS), (label, RUNS)] if kind == WINDOWS else [(label, kind)]
+        return entries, partial(self._spill_excess, of_step), types.add
 
     def spill_excess(self) -> None:
         """Spill the state beyond the limit; called between bundles."""
@@ -85,19 +92,23 @@ class StateBackend:
         memory = sum(step.memory() for step in self._steps.values())
         # Those chunks are of what was in memory, and what is spilled would precede the tables.
         if memory > self._limit * (_RESTORED if self.awaits_tables else 1):
-            for name in steps:
+            for name in filter(self._steps.__contains__, steps):
                 guarded(name[0], partial(self._steps[name].spill, 1 - _LEFT * self._limit / memory))
 
     def remeasure(self) -> None:
         """Measure again, and spill the state beyond the limit; called before a snapshot is taken."""
         for step in self._steps.values():
+            step.settle()
             step.measure()
         self.spill_excess()
 
     @property
     def spilled(self) -> dict[str, int]:
         """The number of entries that aren't in memory, by the labels of steps that have any."""
-        return {label: step.number_spilled for (label, _), step in self._steps.items() if step.number_spilled}
+        numbers = Counter[str]()
+        for (label, _), step in self._steps.items():
+            numbers[label] += step.number_spilled
+        return {label: number for label, number in numbers.items() if number}
 
     def snapshot(self, is_whole: bool) -> tuple[Iterator[Chunk], Tables | None]:
         """Return chunks of what isn't in memory any more, and the files with it.

@@ -21,27 +21,31 @@ from ..checkpoints.manifest import PartReference
 from ..checkpoints.reader import SnapshotReader
 from ..serialization.records import pickled
 from ..spilling.rocksdb import Times, check_rocksdb, entries_of, noted_in, opened_to_read
-from ..spilling.spilled_step import NumberedWindows
+from ..spilling.spilled_step import Numbered, NumberedWindows
 from ..spilling.watched_directories import watch, watch_no_more
 from ..state import spilled_state
 from ..state.key_types import KeyType, plain_types, types_in
-from ..windows import spilled_windows
-from .snapshot_chunks import STATE, WINDOWS, Chunk, Origin, RawChunk, raw_chunks_of, read_chunk, records_of
+from ..windows import spilled_cells, spilled_windows
+from .snapshot_chunks import RUNS, STATE, WINDOWS, Chunk, Origin, RawChunk, raw_chunks_of, read_chunk, records_of
 
 _VERSION = 1
 
 # By kind of chunk, what makes records of entries.
-_RECORDS: dict[str, Callable[..., Any]] = {WINDOWS: spilled_windows.records_in, STATE: spilled_state.records_in}
+_RECORDS: dict[str, Callable[..., Any]] = {
+    WINDOWS: spilled_windows.records_in,
+    RUNS: spilled_cells.records_in,
+    STATE: spilled_state.records_in,
+}
 
 
 class NotedStep(NamedTuple):
     """A step with entries in a database.
 
     Attributes:
-      label, kind: the step's, and WINDOWS or STATE.
+      label, kind: the step's, and WINDOWS, RUNS or STATE.
       number: the number that its entries begin with.
       size: how many there are.
-      windows: the number of each window, the window, and the number of its entries.
+      windows: see `NumberedWindows.plain`.
       types: the types of the keys that were ever spilled.
     """
 
@@ -49,7 +53,7 @@ class NotedStep(NamedTuple):
     kind: str
     number: int
     size: int
-    windows: list[tuple[bytes, Any, int]]
+    windows: list[Numbered]
     types: Collection[KeyType]
 
 

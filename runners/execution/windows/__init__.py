@@ -20,6 +20,7 @@ Snapshots, and memory:
 
 snapshots.py           window states as records: all, or those that have changed
 spilled_windows.py     window states on disk
+spilled_cells.py       cells of windows on disk, by key group
 spilled_groups.py      values of large groups on disk
 
 Elements that are columns:

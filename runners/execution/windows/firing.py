@@ -119,6 +119,7 @@ class Panes:
         """
         if window.unfired is None:
             window.unfired = iter(window.accumulators.items())
+        window.is_firing = True
         window.fired_decision, window.closes = decision, is_last
         cells = list(islice(window.unfired, most))
         timing = LATE if window.was_on_time or self._times.watermark >= window.end else ON_TIME
@@ -133,11 +134,14 @@ class Panes:
         window.fired += len(cells)
         if window.fired == len(window.accumulators):
             window.fired, window.unfired = 0, None
-            window.has_new = False
-            window.was_on_time = True
-            window.panes += 1
-            window.on_time_panes += 1
         return len(cells)
+
+    def finish_cells(self, window: UniformWindow) -> None:
+        """Note that all keys of a uniform window have had their pane."""
+        window.is_firing = window.has_new = False
+        window.was_on_time = True
+        window.panes += 1
+        window.on_time_panes += 1
 
     def emit(self, state: WindowState, is_last: bool) -> None:
         """Emit a pane, unless there is nothing new and the window has had its on-time pane."""
@@ -296,7 +300,7 @@ class DueWindows:
                 else:
                     continue
                 room -= self._look(state, room + 1) - 1
-                if type(state) is UniformWindow and state.unfired is not None:
+                if type(state) is UniformWindow and state.is_firing:
                     state.event_time = time
                     due.put_back(time, [state])
                 elif self._takes_back and of_event_time and now < state.expiry:
@@ -336,9 +340,10 @@ class DueWindows:
     def look_at_all(self) -> None:
         """Process every window, for triggers that depend on more than the two clocks."""
         self._decisions.forget()
+        self._table.separate_all()
         if self._table.spilled is not None:
             self._table.spilled.load_all()
-        for state in self._table.all():
+        for state in self._table.states():
             self._look(state)
 
     def _look(self, state: WindowState, most: int = 1) -> int:
@@ -360,8 +365,8 @@ class DueWindows:
             if type(state) is not UniformWindow:
                 self._panes.emit(state, expired)
             elif state.has_new:
-                keys = self._panes.emit_cells(state, decision, expired, most)
-                if state.unfired is not None:
+                keys = self._emit_cells(state, decision, expired, most)
+                if state.is_firing:
                     return keys
         if expired:
             self._table.close(state)
@@ -375,4 +380,23 @@ class DueWindows:
             elif state.held is not None:
                 self._times.hold(state, None)
         self._times.schedule(state)
+        return keys
+
+    def _emit_cells(self, window: UniformWindow, decision: Decision, is_last: bool, most: int) -> int:
+        """Emit the pane of a uniform window, of at most so many keys; return their number."""
+        panes, cells = self._panes, self._table.cells
+        if not window.is_on_disk:
+            keys = panes.emit_cells(window, decision, is_last, most)
+            if window.unfired is None:
+                panes.finish_cells(window)
+            return keys
+        assert cells is not None
+        keys = 0
+        while keys < most:
+            if window.unfired is None and not cells.load_group(window):
+                panes.finish_cells(window)
+                break
+            keys += panes.emit_cells(window, decision, is_last, most - keys)
+            if window.unfired is None:
+                cells.end_group(window)
         return keys

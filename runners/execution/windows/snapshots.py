@@ -94,10 +94,16 @@ class WindowColumns:
     def of_uniform(window: UniformWindow, keys: list[Any]) -> WindowColumns:
         """Return the records of all keys of a uniform window, or of some in another order; of two keys at least."""
         (state,) = window.states(keys[:1])
-        columns: list[tuple[Any, ...]] = [(entry,) for entry in row_of(state)]
         accumulators = window.accumulators
         is_whole = len(keys) == len(accumulators)
-        columns[_ACCUMULATOR_AT] = tuple(accumulators.values() if is_whole else map(accumulators.__getitem__, keys))
+        own = list(accumulators.values() if is_whole else map(accumulators.__getitem__, keys))
+        return WindowColumns.of_run(row_of(state), keys, own)
+
+    @staticmethod
+    def of_run(row: Sequence[Any], keys: list[Any], accumulators: list[Any]) -> WindowColumns:
+        """Return the records of keys that differ from a row in their accumulators only."""
+        columns: list[tuple[Any, ...]] = [(entry,) for entry in row]
+        columns[_ACCUMULATOR_AT] = tuple(accumulators)
         return WindowColumns(keys, *columns)
 
     def by_group(self, known: dict[Any, int] | None = None) -> Iterator[tuple[int, WindowColumns]]:
@@ -287,6 +293,11 @@ def _by_groups(keys: list[Any], things: Sequence[T], known: dict[Any, int] | Non
     return [(group, own) for group, own in enumerate(groups) if own]
 
 
+def places_by_group(keys: list[Any]) -> Iterable[tuple[int, list[int]]]:
+    """Return the places of keys in a list, by key group."""
+    return _by_groups(keys, range(len(keys)), None)
+
+
 def _groups_of(keys: list[Any], known: dict[Any, int]) -> Iterable[int]:
     found = list(map(known.get, keys))
     if None not in found:
@@ -307,6 +318,38 @@ def restore(windows: WindowTable, records: Iterable[WindowRecord]) -> None:
     for (key, _), states in last.items():
         for row in states:
             windows.put(state_of(key, row))
+
+
+def merge_runs(windows: WindowTable, records: Iterable[WindowRecord], merged: Callable[[list[Any]], Any]) -> None:
+    """Restore windows from records of which a key and window may have several, besides what was restored before.
+
+    Args:
+      merged: merges accumulators, the oldest first.
+    """
+    runs: dict[tuple[Any, BoundedWindow | None], list[WindowState]] = {}
+    for record in records:
+        runs.setdefault((record.key, record.window), []).extend(state_of(record.key, row) for row in record.states)
+    for (key, window), states in runs.items():
+        before = windows.states_of(key, window)
+        state = before[0] if before else states[0]
+        parts = [*states, *before]
+        if len(parts) > 1:
+            state.accumulator = merged([part.accumulator for part in parts])
+        if not before:
+            windows.put(state)
+        if windows.changed is not None:
+            windows.changed[state] = None
+
+
+def restore_uniform(windows: WindowTable, row: Sequence[Any]) -> UniformWindow:
+    """Return a new uniform window with what a row says of a key."""
+    state = state_of(None, row)
+    uniform = UniformWindow(state.windows, state.end, state.expiry, state.decision)
+    uniform.has_new, uniform.was_on_time, uniform.held = state.has_new, state.was_on_time, state.held
+    uniform.panes, uniform.on_time_panes = state.panes, state.on_time_panes
+    windows.by_window[state.windows[0]] = uniform
+    windows.times.put(uniform)
+    return uniform
 
 
 def state_of(key: Any, row: Sequence[Any]) -> WindowState:

@@ -60,16 +60,27 @@ class SpilledWindows(SpilledStep):
         self._measured = 0
         # The windows that have been removed or spilled since the last snapshot.
         self._gone: dict[tuple[Any, BoundedWindow | None], None] = {}
+        # By window, the keys whose cells have been spilled since then.
+        self._gone_cells: list[tuple[BoundedWindow, list[Any]]] = []
         if windows.changed is None:
             # Without a snapshot every window counts as changed.
             windows.changed = {}
         windows.spilled = self
         windows.times.spilled = entries
 
+    def __contains__(self, window: BoundedWindow) -> bool:
+        return window in self._numbers
+
     # Loading
 
     def load_for(self, bundle: Bundle) -> None:
         """Load the entries that a bundle has elements of."""
+        if self._windows.cells is not None:
+            try:
+                self._windows.cells.load_for(bundle)
+            except (TypeError, ValueError):
+                # As below.
+                return
         if not len(self._entries):
             return
         columns = bundle.values, expanded(bundle.windows, len(bundle))
@@ -99,6 +110,16 @@ class SpilledWindows(SpilledStep):
         """Load all entries."""
         for portion in portions_of(self._entries.all(), PORTION):
             self._load([id for id, _ in portion])
+
+    def load_states(self, keys: list[Any], window: BoundedWindow) -> None:
+        """Load a window of these keys."""
+        if keys and window in self._numbers:
+            self._load(self._numbers.ids(keys, [window] * len(keys)))
+
+    def forget(self, states: Iterable[WindowState]) -> None:
+        """Forget windows in memory, which have become uniform."""
+        for state in states:
+            self._used.pop(state, None)
 
     def _load(self, ids: Sequence[bytes]) -> None:
         self._restore_entries(self._entries.take_all(ids))
@@ -153,7 +174,7 @@ class SpilledWindows(SpilledStep):
 
     def memory(self) -> int:
         """Return the approximate memory of the entries in memory, by the average of a sample."""
-        count = len(self._windows)
+        count = self._number
         if not self._measured / 2 < count < self._measured * 2:
             self.measure()
         return round(count * self._average)
@@ -161,7 +182,12 @@ class SpilledWindows(SpilledStep):
     def measure(self) -> None:
         """Measure another sample."""
         self.use()
-        self._average, self._measured = average(self._used, self._memory_of), len(self._windows)
+        self._average, self._measured = average(self._used, self._memory_of), self._number
+
+    @property
+    def _number(self) -> int:
+        """Return the number of windows in memory, or of keys where they merge, that have states."""
+        return len(self._windows) - self._windows.number_uniform
 
     def _memory_of(self, entry: Entry) -> int:
         states = self._windows.of_key(entry) if self._windows.is_merging else [entry]
@@ -203,6 +229,10 @@ class SpilledWindows(SpilledStep):
 
     # Snapshots
 
+    def note_gone(self, window: BoundedWindow, keys: list[Any]) -> None:
+        """Note that cells of a uniform window, which are in the last snapshot, aren't in memory any more."""
+        self._gone_cells.append((window, keys))
+
     def removed(self) -> Iterator[tuple[int, list[WindowRecord]]]:
         """Return the records of windows that have been removed or spilled since the last snapshot, by key group.
 
@@ -210,7 +240,11 @@ class SpilledWindows(SpilledStep):
         """
         # Their keys may have windows again.
         removed = [entry for entry in self._gone if not self._windows.has_any(*entry)]
-        self._gone.clear()
+        for window, keys in self._gone_cells:
+            uniform = self._windows.by_window.get(window)
+            here = uniform.accumulators if uniform is not None else {}
+            removed += [(key, window) for key in keys if key not in here and not self._windows.has_any(key, window)]
+        self._forget_gone()
 
         def by_group() -> Iterator[tuple[int, list[WindowRecord]]]:
             found: dict[int, list[WindowRecord]] = {}
@@ -225,9 +259,13 @@ class SpilledWindows(SpilledStep):
 
         They are those of now, also if they are asked for later, in another thread.
         """
-        self._gone.clear()
+        self._forget_gone()
         windows = NumberedWindows.of(self._numbers.plain())
         return ((group, records_in(entries, windows)) for group, entries in self._entries.by_group())
+
+    def _forget_gone(self) -> None:
+        self._gone.clear()
+        self._gone_cells.clear()
 
     def restore(self, records: Records) -> None:
         """Restore windows from records, in place of present windows of the same keys."""

@@ -209,10 +209,10 @@ class TriggeredWindows:
         table = self.table
         found = table.by_window.get(window)
         if end <= self._clocks.watermark:
-            if found is not None:
+            if found is not None and not found.is_on_disk:
                 table.separate(found)
             return False
-        return found is not None or (self._may_be_uniform and table.spilled is None and window not in table.keyed)
+        return found is not None or (self._may_be_uniform and not table.has_states(window))
 
     def _begin(self, window: BoundedWindow) -> UniformWindow:
         end, expiry = lifetime_of(window, self._lateness)
@@ -388,13 +388,23 @@ class TriggeredWindows:
     def unify_restored(self) -> None:
         """Make windows of a snapshot uniform, which has a state for each key, where they may be."""
         table, decisions = self.table, self._decisions
-        if not self._may_be_uniform or table.spilled is not None:
-            return
-        for window, states in list(table.keyed.items()):
-            end, _ = lifetime_of(window, self._lateness)
-            decision = decisions.after_bundle(decisions.start, end)
-            if end > self._clocks.watermark and all(_is_first(state, decision) for state in states.values()):
-                table.unify(window)
+        if table.cells is not None:
+            table.cells.register()
+        if self._may_be_uniform:
+            for window, states in list(table.keyed.items()):
+                end, _ = lifetime_of(window, self._lateness)
+                decision = decisions.after_bundle(decisions.start, end)
+                is_first = all(_is_first(state, decision) for state in states.values())
+                if is_first and end > self._clocks.watermark and not table.is_spilled(window):
+                    table.unify(window)
+        for restored in [window for window in table.by_window.values() if window.is_on_disk]:
+            assert table.cells is not None
+            window = restored.windows[0]
+            is_uniform = self.times.is_complete(restored) or not (
+                table.has_states(window) or table.cells.has_fired(window)
+            )
+            if not (self._may_be_uniform and is_uniform):
+                table.separate(restored)
         self.times.forget_stale()
 
     def output_watermark(self) -> int:

@@ -120,12 +120,25 @@ class UniformWindow(WindowState):
       changed: the keys that have changed since the last snapshot.
       recorded: the number of keys in the last snapshot, which are the first ones.
       fired: the number of keys, the first ones, that have had their pane in a firing that is under way.
-      unfired: the other cells; None if no firing is under way.
+      unfired: the other cells; None if there are none, or no firing is under way.
       fired_decision: the decision about keys that have had their pane.
       closes: whether the pane is the last one.
+      is_firing: whether a firing is under way.
+      is_on_disk: whether cells have been spilled.  Then `accumulators` are those since, which may be of the same keys,
+        and of one key group during a firing.
     """
 
-    __slots__ = ("accumulators", "changed", "closes", "fired", "fired_decision", "recorded", "unfired")
+    __slots__ = (
+        "accumulators",
+        "changed",
+        "closes",
+        "fired",
+        "fired_decision",
+        "is_firing",
+        "is_on_disk",
+        "recorded",
+        "unfired",
+    )
 
     def __init__(self, windows: Windows, end: int, expiry: int, decision: Decision) -> None:
         super().__init__(None, windows, end, expiry, None, decision)
@@ -135,18 +148,25 @@ class UniformWindow(WindowState):
         self.recorded = self.fired = 0
         self.unfired: Iterator[tuple[Any, Any]] | None = None
         self.fired_decision = decision
-        self.closes = False
+        self.closes = self.is_firing = self.is_on_disk = False
 
     def states(self, keys: Iterable[Any] | None = None) -> Iterator[WindowState]:
         """Yield a state for each key, of all keys or of some, which is not scheduled yet."""
-        windows, end, expiry, accumulators = self.windows, self.end, self.expiry, self.accumulators
-        for index, key in enumerate(accumulators if keys is None else keys):
-            if index < self.fired:
-                state = WindowState(key, windows, end, expiry, accumulators[key], self.fired_decision)
-                state.was_on_time = True
-                state.panes = state.on_time_panes = 1
-            else:
-                state = WindowState(key, windows, end, expiry, accumulators[key], self.decision)
-                state.has_new, state.was_on_time, state.held = self.has_new, self.was_on_time, self.held
-                state.panes, state.on_time_panes = self.panes, self.on_time_panes
-            yield state
+        for index, key in enumerate(self.accumulators if keys is None else keys):
+            yield self.state(key, self.accumulators[key], index < self.fired)
+
+    def state(self, key: Any, accumulator: Any, has_fired: bool) -> WindowState:
+        """Return a state for a key.
+
+        Args:
+          has_fired: whether the key has had its pane in a firing that is under way.
+        """
+        decision = self.fired_decision if has_fired else self.decision
+        state = WindowState(key, self.windows, self.end, self.expiry, accumulator, decision)
+        if has_fired:
+            state.was_on_time = True
+            state.panes = state.on_time_panes = 1
+        else:
+            state.has_new, state.was_on_time, state.held = self.has_new, self.was_on_time, self.held
+            state.panes, state.on_time_panes = self.panes, self.on_time_panes
+        return state

@@ -8,7 +8,7 @@ the window's own `event_time` and `processing_time` say whether an entry still c
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar, cast
@@ -209,6 +209,10 @@ class WindowTimes:
         self.event_times.keep(lambda state, time: state.event_time == time)
         self.processing_times.keep(lambda state, time: state.processing_time == time)
 
+    def is_complete(self, state: WindowState) -> bool:
+        """Return whether the watermark has passed the end of a window."""
+        return state.end <= self._clocks.watermark
+
     # The output watermark
 
     def output_watermark(self) -> int:
@@ -272,6 +276,15 @@ class WindowsOnDisk(Protocol):
     def load_for(self, bundle: Bundle) -> None:
         """Load the windows that a bundle has elements of."""
 
+    def load_states(self, keys: list[Any], window: BoundedWindow) -> None:
+        """Load a window of these keys."""
+
+    def __contains__(self, window: BoundedWindow) -> bool:
+        """Return whether any key has this window there."""
+
+    def forget(self, states: Iterable[WindowState]) -> None:
+        """Forget windows in memory, which have become uniform."""
+
     def load_due(self, order: int, time: int, most: int) -> int | None:
         """Load the first windows that are due up to a time, at most so many, and return when the next ones are due."""
 
@@ -280,6 +293,31 @@ class WindowsOnDisk(Protocol):
 
     def spill_excess(self) -> None:
         """Spill windows if there are too many in memory."""
+
+
+class CellsOnDisk(Protocol):
+    """The cells of uniform windows of a table that aren't in memory (`spilled_cells.py`)."""
+
+    def load_for(self, bundle: Bundle) -> None:
+        """Separate what a bundle has elements of, in windows that are complete."""
+
+    def load_group(self, window: UniformWindow) -> bool:
+        """Load the cells of the next key group that hasn't had its pane; return False if there is none."""
+
+    def end_group(self, window: UniformWindow) -> None:
+        """Let go of the cells of a key group, all of which have had their pane."""
+
+    def separate(self, window: UniformWindow) -> None:
+        """Make a state for each key."""
+
+    def remove(self, window: UniformWindow) -> None:
+        """Remove the cells of a window."""
+
+    def has_fired(self, window: BoundedWindow) -> bool:
+        """Return whether any cell of a window has had its pane."""
+
+    def register(self) -> None:
+        """Add the windows of restored cells to the table."""
 
 
 class WindowTable(CellTable):
@@ -291,12 +329,13 @@ class WindowTable(CellTable):
 
     Attributes:
       is_merging: whether windows merge.
-      by_window: uniform windows.  There are none where windows may be spilled, or merge.
+      by_window: uniform windows.  There are none where windows merge.
       keyed: the windows whose keys have a state each, by window and key.
       times: their due times and holds.
       changed: the states that have changed since the last snapshot, removed ones among them; None without snapshots.
       gone: the keys of removed uniform windows that are in the last snapshot.
-      spilled: the windows on disk; None if all are in memory.
+      spilled: the windows on disk that have a state for each key; None if all are in memory.
+      cells: the cells of uniform windows on disk; None if all are in memory.
     """
 
     is_merging = False
@@ -308,11 +347,21 @@ class WindowTable(CellTable):
         self.changed: dict[WindowState, None] | None = None
         self.gone: list[tuple[BoundedWindow, list[Any]]] = []
         self.spilled: WindowsOnDisk | None = None
+        self.cells: CellsOnDisk | None = None
 
     def __len__(self) -> int:
         """Return the number of windows of all keys."""
-        uniform = sum(len(window.accumulators) for window in self.by_window.values())
-        return uniform + sum(map(len, self.keyed.values()))
+        return self.number_uniform + self.number_of_states
+
+    @property
+    def number_uniform(self) -> int:
+        """Return the number of keys of all uniform windows."""
+        return sum(len(window.accumulators) for window in self.by_window.values())
+
+    @property
+    def number_of_states(self) -> int:
+        """Return the number of windows of keys that have a state each."""
+        return sum(map(len, self.keyed.values()))
 
     def all(self) -> list[WindowState]:
         """Return the windows of every key, each with a state."""
@@ -330,6 +379,14 @@ class WindowTable(CellTable):
     def has_any(self, key: Any, window: BoundedWindow | None) -> bool:
         """Return whether a key has a window."""
         return window is not None and key in self.keyed.get(window, _NONE)
+
+    def has_states(self, window: BoundedWindow) -> bool:
+        """Return whether any key has a state for this window, in memory or on disk."""
+        return window in self.keyed or self.is_spilled(window)
+
+    def is_spilled(self, window: BoundedWindow) -> bool:
+        """Return whether any key has a state for this window on disk."""
+        return self.spilled is not None and window in self.spilled
 
     def states_of(self, key: Any, window: BoundedWindow | None) -> list[WindowState]:
         """Return a key's window, if it is there."""
@@ -381,6 +438,9 @@ class WindowTable(CellTable):
         window = state.windows[0]
         if type(state) is UniformWindow:
             del self.by_window[window]
+            if state.is_on_disk:
+                assert self.cells is not None
+                self.cells.remove(state)
             if state.recorded:
                 self.gone.append((window, list(islice(state.accumulators, state.recorded))))
             return
@@ -393,6 +453,9 @@ class WindowTable(CellTable):
 
     def separate(self, window: UniformWindow) -> None:
         """Make a state for each key of a uniform window."""
+        if window.is_on_disk:
+            assert self.cells is not None
+            self.cells.separate(window)
         del self.by_window[window.windows[0]]
         self.times.cancel(window)
         gone = window.fired if window.closes else 0
@@ -407,9 +470,9 @@ class WindowTable(CellTable):
         self.times.release(window)
 
     def separate_all(self, only_firing: bool = False) -> None:
-        """Make a state for each key of every uniform window, or of those whose firing is under way only."""
+        """Make a state for each key of every uniform window, or of those in memory whose firing is under way only."""
         for window in list(self.by_window.values()):
-            if not only_firing or window.unfired is not None:
+            if not only_firing or (window.is_firing and not window.is_on_disk):
                 self.separate(window)
 
     def unify(self, window: BoundedWindow) -> None:
@@ -418,8 +481,13 @@ class WindowTable(CellTable):
         uniform = self.of(window)
         for key, state in states.items():
             uniform.accumulators[key] = state.accumulator
+            if self.changed is not None and state in self.changed:
+                del self.changed[state]
+                uniform.changed[key] = None
             state.event_time = state.processing_time = None
         uniform.recorded = len(states)
+        if self.spilled is not None:
+            self.spilled.forget(states.values())
 
     # Changes since the last snapshot
 

@@ -24,7 +24,7 @@ from penstock.runners.execution.inspection.json_values import text_of
 from penstock.runners.execution.inspection.keys import entries_of_key, named_keys
 from penstock.runners.execution.state.keyed_state import KeyedState
 from penstock.runners.execution.state.timers import Timers
-from penstock.runners.execution.streaming.snapshot_chunks import STATE, TIMERS, WINDOWS, Chunk, Origin, chunks_of
+from penstock.runners.execution.streaming.snapshot_chunks import RUNS, STATE, TIMERS, WINDOWS, Chunk, Origin, chunks_of
 from penstock.runners.execution.streaming.tables import StoredTables
 from penstock.runners.execution.windows.snapshots import WindowRecord, state_of
 from penstock.sdk.coders.key_encoding import KEY_GROUPS
@@ -53,7 +53,7 @@ def restored(reader: StateReader) -> Iterator[tuple[str, str, str, str, str]]:
     for part in reader.parts():
         chained: dict[tuple[str, str], list[Any]] = {}
         for label, kind, group, data in chunks_in(reader, part):
-            if group is not None and kind in (STATE, TIMERS, WINDOWS):
+            if group is not None and kind in (STATE, TIMERS, WINDOWS, RUNS):
                 chained.setdefault((label, kind), []).extend(data)
         for (label, kind), records in chained.items():
             if kind == STATE:
@@ -69,8 +69,9 @@ def restored(reader: StateReader) -> Iterator[tuple[str, str, str, str, str]]:
                 for timer in timers.snapshot():
                     yield label, TIMER, timer.family, text_of(timer.key), str(timer.fire)
             else:
+                # Of runs each counts.
                 last: dict[Any, WindowRecord] = {(r.key, r.window): r for r in records}
-                for record in last.values():
+                for record in records if kind == RUNS else last.values():
                     for row in record.states:
                         window = state_of(record.key, row)
                         yield label, WINDOW, "", text_of(record.key), f"{window.window} {text_of(window.accumulator)}"

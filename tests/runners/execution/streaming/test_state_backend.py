@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,16 +24,18 @@ from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.shuffle.partitioner import owner
 from penstock.runners.execution.streaming.snapshot import Restored, snapshot
-from penstock.runners.execution.streaming.snapshot_chunks import Origin, chunks_of, records_of
+from penstock.runners.execution.streaming.snapshot_chunks import RUNS, WINDOWS, Origin, chunks_of, records_of
 from penstock.runners.execution.streaming.state_settings import StateSettings
 from penstock.runners.execution.streaming.tables import StoredTables
 from penstock.runners.execution.streaming.task_program import TaskProgram
+from penstock.runners.execution.windows.snapshots import state_of
 from penstock.sdk.coders.key_encoding import key_groups
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import CorruptSnapshotError
 from penstock.sdk.metrics import MetricsContainer
 from penstock.sdk.userstate import BagStateSpec
 from penstock.testing import TestStream
+from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark
 from penstock.windowing import IntervalWindow
 
 LIMIT = 100_000
@@ -49,11 +52,19 @@ class Remember(beam.DoFn):
 
 
 class Task:
-    """The second half of a pipeline of one grouping and one stateful ParDo, with so much memory."""
+    """The second half of a pipeline of one grouping and one stateful ParDo, with so much memory.
 
-    def __init__(self, name: str = "") -> None:
+    Args:
+      is_uniform: whether the keys of a window differ in their accumulators only.
+    """
+
+    def __init__(self, name: str = "", is_uniform: bool = True) -> None:
         p = beam.Pipeline()
-        pairs = p | TestStream().add_elements([("a", 1)]) | beam.WindowInto(beam.window.FixedWindows(10))
+        trigger = AfterWatermark(early=None if is_uniform else AfterCount(1_000))
+        windows = beam.WindowInto(
+            beam.window.FixedWindows(10), trigger=trigger, accumulation_mode=AccumulationMode.ACCUMULATING
+        )
+        pairs = p | TestStream().add_elements([("a", 1)]) | windows
         pairs | f"sum{name}" >> beam.CombinePerKey(sum) | beam.io.Write(Recording())
         pairs | f"remember{name}" >> beam.ParDo(Remember()) | "write" >> beam.io.Write(Recording())
         graph = cut(fuse(p.graph(), lambda *_: False), 1, by_level=True)
@@ -91,8 +102,18 @@ class Task:
             yield from records_of([chunk])
 
     def contents(self) -> list[Any]:
-        chunks = chunks_of(self.records())
-        return sorted((c.kind, c.label, repr(record)) for c in chunks if c.group is not None for record in c.data)
+        """The state, with the parts of windows merged."""
+        found: list[tuple[str, str, str]] = []
+        sums = Counter[tuple[str, Any, str]]()
+        for chunk in chunks_of(self.records()):
+            for record in () if chunk.group is None else chunk.data:
+                if chunk.kind in (WINDOWS, RUNS):
+                    (row,) = record.states
+                    sums[chunk.label, record.window, repr(record.key)] += state_of(record.key, row).accumulator
+                else:
+                    found.append((chunk.kind, chunk.label, repr(record)))
+        found += ((label, repr(window), f"{key}: {value}") for (label, window, key), value in sums.items())
+        return sorted(found)
 
     def part(
         self, store: SnapshotStore, epoch: int, base: PartReference | None, after: PartReference | None = None
@@ -108,6 +129,11 @@ class Task:
         )
         store.commit(epoch, [part])
         return part
+
+    def compact(self, store: SnapshotStore, epoch: int) -> None:
+        """Write a part, so that RocksDB has nothing to compact before the next ones."""
+        self.part(store, epoch, None)
+        self.backend._database.rocksdb.compact_range(None, None)
 
     @property
     def labels(self) -> frozenset[str]:
@@ -172,9 +198,10 @@ def test_a_checkpoint_has_what_is_in_memory_and_links_to_the_rest(tasks: list[Ta
     one, other = tasks
     one.take(range(KEYS))
     few = one.in_memory()
-    full = one.part(store, 0, None)
+    one.compact(store, 0)
+    full = one.part(store, 1, None)
     one.take(range(10, 20))
-    changed = one.part(store, 1, full)
+    changed = one.part(store, 2, full)
     shared = {each for each in changed.tables if each.name.endswith(".sst")} & set(full.tables)
     assert sum(table.file.length for table in shared) > 3 * changed.files[1].length
     assert full.tables != changed.tables
@@ -185,7 +212,7 @@ def test_a_checkpoint_has_what_is_in_memory_and_links_to_the_rest(tasks: list[Ta
     known = one.contents()
     assert known == other.contents()
     # The first own checkpoint has the files that it began with.
-    again = other.part(store, 2, None, after=changed)
+    again = other.part(store, 3, None, after=changed)
     sst = {each for each in changed.tables if each.name.endswith(".sst")}
     assert sst & set(again.tables)
 
@@ -216,7 +243,7 @@ def test_a_smaller_part_of_the_keys_is_taken_over(tasks: list[Task], store: Snap
 
 def test_windows_on_disk_that_were_due_are_fired(tasks: list[Task], store: SnapshotStore) -> None:
     """The barrier has come between two of them; there may be no watermark any more."""
-    one, other = tasks
+    one, other = Task(is_uniform=False), Task(is_uniform=False)
     one.take(range(KEYS))
     (before,), (after,) = one.execution.groupings.values(), other.execution.groupings.values()
     assert before.windows is not None
@@ -238,9 +265,10 @@ def test_each_task_begins_with_its_own_database(store: SnapshotStore) -> None:
     one, other, after = Task("1"), Task("2"), Task("2")
     one.take(range(KEYS))
     other.take(range(KEYS, 2 * KEYS))
-    parts = one.part(store, 0, None), other.part(store, 1, None)
+    other.compact(store, 0)
+    parts = one.part(store, 1, None), other.part(store, 2, None)
     assert after.restore(store, parts[1], 1, (parts[0], one.labels)).is_base
-    again = after.part(store, 2, None, after=parts[1])
+    again = after.part(store, 3, None, after=parts[1])
     sorted_files = {each for each in again.tables if each.name.endswith(".sst")}
     assert sorted_files & set(parts[1].tables)
     assert 3 == len({parts[0].database, parts[1].database, again.database})
@@ -277,6 +305,7 @@ def test_a_checkpoint_without_tables_may_come_in_between(tasks: list[Task], stor
     (grouping,) = other.execution.groupings.values()
     assert grouping.windows is not None
     assert other.keyed.spilled is not None
+    grouping.windows.table.separate_all()
     grouping.windows.table.spilled.load_all()
     while other.keyed.spilled.load_some(IntervalWindow(0, 10)):
         pass
@@ -325,9 +354,9 @@ def test_a_damaged_table_is_found_before_it_is_used(tasks: list[Task], store: Sn
         store.newest_complete()
 
 
-def test_the_least_recently_used_entries_are_spilled_first(tasks: list[Task]) -> None:
+def test_the_least_recently_used_entries_are_spilled_first() -> None:
     """The newest entries stay in memory."""
-    task, _ = tasks
+    task = Task(is_uniform=False)
     task.take(range(KEYS))
     task.take(range(5))
     (grouping,) = task.execution.groupings.values()

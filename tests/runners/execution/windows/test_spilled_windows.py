@@ -12,6 +12,7 @@ from transcripts.runner import Element, Pane, load, run
 from penstock.runners.execution.spilling.rocksdb import SpillDatabase, SpilledEntries
 from penstock.runners.execution.spilling.spilled_step import NumberedWindows
 from penstock.runners.execution.windows import snapshots
+from penstock.runners.execution.windows.spilled_cells import SpilledCells
 from penstock.runners.execution.windows.spilled_windows import SpilledWindows
 from penstock.runners.execution.windows.triggered_operator import TriggeredWindows
 from penstock.sdk.elements.bundle import Bundle
@@ -28,13 +29,25 @@ class SpillingPlayer(OperatorPlayer):
         self._steps = 0
         self._dropped = 0
         self._records: list[Any] = []
-        self._spilled = self._new()
+        self._spilled, self._cells = self._new()
 
-    def _new(self) -> SpilledWindows:
+    def _new(self) -> tuple[SpilledWindows, SpilledCells | None]:
         # The entries of the player before.
-        self._database.rocksdb.delete_range(b"\x00", b"\x01")
-        entries = SpilledEntries(self._database, 0)
-        return SpilledWindows(self.operator.table, "Transcript", entries, lambda: None, lambda keys: None)
+        self._database.rocksdb.delete_range(b"\x00", b"\x02")
+        return self._steps_in(self._database)
+
+    def _steps_in(self, database: SpillDatabase) -> tuple[SpilledWindows, SpilledCells | None]:
+        table = self.operator.table
+        windows, cells = (
+            ("Transcript", SpilledEntries(database, number), lambda: None, lambda keys: None) for number in range(2)
+        )
+        spilled = SpilledWindows(table, *windows)
+        return spilled, None if table.is_merging else SpilledCells(table, self._fold, spilled.note_gone, *cells)
+
+    def _spill(self, share: float) -> None:
+        self._spilled.spill(share)
+        if self._cells is not None:
+            self._cells.spill(share)
 
     @property
     def dropped(self) -> int:
@@ -49,40 +62,47 @@ class SpillingPlayer(OperatorPlayer):
     def taken(self) -> list[Pane]:
         panes = super().taken()
         while self.operator.due.is_due:
-            self._spilled.spill(1)
-            self.operator.due.fire()
+            self._spill(1)
+            self.operator.due.fire(1)
             panes += super().taken()
         self._steps += 1
         whole = self._whole or self._steps == 1
-        self._spilled.spill(0.5 if self._steps % 3 else 1)
+        self._spill(0.5 if self._steps % 3 else 1)
+        if self._cells is not None:
+            self._cells.settle()
         self._spilled.use()
         found = [] if whole else [r for _, records in self._spilled.removed() for r in records]
         found += [r for _, records in snapshots.by_group(self.operator.table, whole) for r in records]
         self._records = found if whole else [*self._records, *found]
         if self._steps % 2 == 0:
             self._restore()
-        self._spilled.spill(1)
+        self._spill(1)
         assert 0 == len(self.operator.table)
         return panes
 
     def _restore(self) -> None:
         """Restore what was in memory from the records; the database is as it was."""
-        number, count, windows = self._spilled.noted()
+        noted = [None if step is None else step.noted() for step in (self._spilled, self._cells)]
         before = self._shown()
         self._dropped += self.operator.dropped
         clocks = self.operator.clocks()
         self.operator = TriggeredWindows(self._fold)
         self.operator.set_clocks(clocks)
-        self._spilled = SpilledWindows(
-            self.operator.table, "Transcript", SpilledEntries(SpillDatabase(), 0), lambda: None, lambda keys: None
-        )
+        self._spilled, self._cells = self._steps_in(SpillDatabase())
         self._spilled.restore(pickle.loads(pickle.dumps(self._records)))
-        self._spilled._entries._database = self._database
-        self._spilled.adopt(number, count, NumberedWindows.of(pickle.loads(pickle.dumps(windows))))
+        for step, own in zip((self._spilled, self._cells), noted, strict=True):
+            if step is not None and own is not None:
+                number, count, windows = own
+                step._entries._database = self._database
+                step.adopt(number, count, NumberedWindows.of(pickle.loads(pickle.dumps(windows))))
+        self.operator.unify_restored()
         assert before == self._shown()
 
-    def _shown(self) -> set[str]:
-        return {repr((r.key, r.window, r.states)) for _, records in self._spilled.records() for r in records}
+    def _shown(self) -> list[str]:
+        steps = [self._spilled, *([] if self._cells is None else [self._cells])]
+        return sorted(
+            repr((r.key, r.window, r.states)) for step in steps for _, records in step.records() for r in records
+        )
 
 
 @pytest.mark.parametrize(("number", "transcript"), list(enumerate(load())), ids=str)

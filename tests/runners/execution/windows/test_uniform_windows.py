@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from random import Random
 from typing import Any
 
 import pytest
@@ -12,9 +13,13 @@ from hypothesis import strategies as st
 from support.execution.groupings import fold_of
 
 import penstock as beam
-from penstock.runners.execution.windows import snapshots, triggered_operator
+from penstock.runners.execution.spilling.rocksdb import SpillDatabase, SpilledEntries
+from penstock.runners.execution.spilling.spilled_step import NumberedWindows
+from penstock.runners.execution.windows import snapshots, spilled_cells, triggered_operator
 from penstock.runners.execution.windows.combining import Fold, FoldedBundle
 from penstock.runners.execution.windows.snapshots import WindowColumns, row_of
+from penstock.runners.execution.windows.spilled_cells import SpilledCells
+from penstock.runners.execution.windows.spilled_windows import SpilledWindows
 from penstock.runners.execution.windows.triggered_operator import TriggeredWindows
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import InvalidKeyError, NotAPairError
@@ -86,6 +91,7 @@ class Player:
         self.most = most
         self.records: list[Any] = []
         self.dropped = 0
+        self.out: list[Bundle | None] = []
         self.operator = self._new()
 
     def _new(self) -> TriggeredWindows:
@@ -113,12 +119,21 @@ class Player:
             operator = self.operator
         elif kind in ("elements", "folded"):
             operator.process(self._bundle(what, kind == "folded"))
-        while operator.due.is_due:
-            operator.due.fire(self.most)
-        bundle = operator.taken()
-        rows = sorted(map(repr, [] if bundle is None else bundle.rows()))
-        seen = operator.output_watermark(), operator.times.next_event_time(), operator.dropped, len(operator.table)
-        return rows, seen
+        # More than there ever are to fire.
+        for _ in range(500):
+            if self.operator.due.is_due:
+                self._fire()
+        assert not self.operator.due.is_due
+        operator = self.operator
+        bundles, self.out = [*self.out, operator.taken()], []
+        rows = sorted(repr(row) for bundle in bundles if bundle is not None for row in bundle.rows())
+        return rows, operator.output_watermark(), operator.dropped
+
+    def times(self) -> Any:
+        return self.operator.times.next_event_time(), len(self.operator.table)
+
+    def _fire(self) -> None:
+        self.operator.due.fire(self.most)
 
     def _bundle(self, elements: Any, is_folded: bool) -> Bundle:
         window_fn = self.fold.windowing.window_fn
@@ -140,11 +155,15 @@ class Player:
 
     def _restore(self) -> None:
         self._record(False)
-        self.operator = self._new()
-        self.operator.set_clocks(self.clocks)
+        self._begin_anew()
         snapshots.restore(self.operator.table, self.records)
         self.operator.unify_restored()
         self.operator.due.look_at_restored()
+
+    def _begin_anew(self) -> None:
+        dropped, self.operator = self.operator.dropped, self._new()
+        self.operator.dropped = dropped
+        self.operator.set_clocks(self.clocks)
 
     def stored(self) -> dict[Any, Any]:
         """The states that the chain holds, once the changes so far are appended."""
@@ -250,6 +269,7 @@ def test_panes_and_snapshots_are_those_of_windows_with_a_state_for_each_key(
     other = Player(fold, False, 1000)
     for event in [*events, ("watermark", MAX_MICROS)]:
         assert other.play(event) == one.play(event)
+        assert other.times() == one.times()
         if event[0] in ("changes", "restore"):
             assert other.rows() == other.stored() == one.stored()
     assert {} == one.stored()
@@ -339,3 +359,122 @@ def test_elements_that_cannot_be_grouped_are_refused(element: Any, error: type[E
     operator = TriggeredWindows(fold_of(beam.CombinePerKey(sum), window_fn))
     with pytest.raises(error):
         operator.process(Bundle([("a", 1), element], 5 * SECOND, window_fn.assign_micros(5 * SECOND)))
+
+
+class SpillingPlayer(Player):
+    """An operator whose windows are spilled, and which may be restored between two firings."""
+
+    def __init__(self, fold: Fold, most: int, database: SpillDatabase, is_interrupted: bool) -> None:
+        self.database = database
+        self.is_interrupted = is_interrupted
+        self.spilled: list[Any] = []
+        super().__init__(fold, True, most)
+        # The entries of the player before.
+        database.rocksdb.delete_range(b"\x00", b"\x02")
+        self.spilled = self._steps(database)
+
+    def _steps(self, database: SpillDatabase) -> list[Any]:
+        table = self.operator.table
+        windows, cells = (
+            ("Label", SpilledEntries(database, number), lambda: None, lambda keys: None) for number in range(2)
+        )
+        spilled = SpilledWindows(table, *windows)
+        return [spilled, SpilledCells(table, self.fold, spilled.note_gone, *cells)]
+
+    def play(self, event: Any) -> Any:
+        kind, what = event
+        if kind == "spill":
+            self.spill(what)
+        elif kind in ("elements", "folded"):
+            self.spilled[0].load_for(self._bundle(what, kind == "folded"))
+        elif kind == "move":
+            self.move()
+        return super().play(event)
+
+    def _fire(self) -> None:
+        if self.is_interrupted:
+            self.out.append(self.operator.taken())
+            self.spill(0.5)
+            self._record(not self.records)
+            self._restore()
+        super()._fire()
+
+    def spill(self, share: float) -> None:
+        for step in self.spilled:
+            step.spill(share)
+
+    def _record(self, is_whole: bool) -> None:
+        windows, cells = self.spilled
+        cells.settle()
+        windows.use()
+        removed = [record for _, own in windows.removed() for record in own]
+        if not is_whole:
+            self.records = [*self.records, *removed]
+        super()._record(is_whole)
+
+    def _restore(self) -> None:
+        self._record(False)
+        noted = pickle.loads(pickle.dumps([step.noted() for step in self.spilled]))
+        self._begin_anew()
+        self.spilled = self._steps(SpillDatabase())
+        self.spilled[0].restore(self.records)
+        for step, (number, count, windows) in zip(self.spilled, noted, strict=True):
+            step._entries._database = self.database
+            step.adopt(number, count, NumberedWindows.of(windows))
+        self.operator.unify_restored()
+        self.operator.due.look_at_restored()
+
+    def move(self) -> None:
+        """Restore all of it into another backend, and spill it from there."""
+        self._record(True)
+        windows, cells = ([r for _, own in step.records() for r in own] for step in self.spilled)
+        self._begin_anew()
+        snapshots.restore(self.operator.table, [*self.records, *windows])
+        snapshots.merge_runs(self.operator.table, cells, self.fold.merged)
+        self.database.rocksdb.delete_range(b"\x00", b"\x02")
+        self.records = []
+        self.spilled = self._steps(self.database)
+        self.operator.unify_restored()
+        self.operator.due.look_at_restored()
+
+
+def spilling_events(random: Random, may_be_folded: bool) -> Iterator[tuple[str, Any]]:
+    """Yield what happens to an operator whose windows are spilled again and again."""
+    kinds = ["elements", "elements", "folded" if may_be_folded else "elements", "watermark", "spill", "spill", "clock"]
+    for _ in range(random.randint(2, 14)):
+        kind = random.choice([*kinds, "whole", "changes", "restore", "move", "signal"])
+        if kind in ("elements", "folded"):
+            count = random.randint(1, 8)
+            what: Any = [(random.choice("abcd"), random.randint(1, 3), random.randint(0, 40)) for _ in range(count)]
+        elif kind == "watermark":
+            what = random.choice([10, 15, 20, 25, 30, 50]) * SECOND + random.randint(0, 1)
+        elif kind == "clock":
+            what = random.randint(0, 20) * SECOND
+        else:
+            what = {"spill": random.choice([0.5, 1, 1]), "signal": "now"}.get(kind)
+        yield kind, what
+    yield "watermark", MAX_MICROS
+
+
+def test_panes_of_spilled_windows_are_those_of_windows_with_a_state_for_each_key(
+    database: SpillDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whenever they are spilled, and also if the operator is restored, by either backend, between two firings."""
+    monkeypatch.setattr(spilled_cells, "_MERGED", 3)
+    for seed in range(400):
+        random = Random(seed)
+        trigger = random.choice(TRIGGERS)
+        windowing = {
+            "trigger": trigger,
+            "accumulation_mode": random.choice([DISCARDING, ACCUMULATING]),
+            # Without late panes, elements within the lateness would be lost.
+            "allowed_lateness": 0 if trigger == AfterWatermark() else random.choice([0, 7]),
+        }
+        window_fn = random.choice([FixedWindows(10), SlidingWindows(10, 5), GlobalWindows()])
+        fold = fold_of(transform_of(random.choice([sum, None, MeanCombineFn(), Slow()])), window_fn, **windowing)
+        one = SpillingPlayer(fold, random.choice([1, 2, 1000]), database, random.random() < 0.5)
+        other = Player(fold, False, 1000)
+        for event in spilling_events(random, trigger != BY_COUNT):
+            assert other.play(event) == one.play(event), (seed, event, windowing)
+        assert [0, 0] == [step.number_spilled for step in one.spilled], seed
+        assert {} == one.stored(), seed
