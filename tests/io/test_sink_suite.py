@@ -504,6 +504,8 @@ class TestPubsub(AtServer):
 class TestBigQueryStreams(SinkSuite):
     """Rows through pending streams."""
 
+    # The server takes a millisecond for each.
+    many = 500
     method = "STORAGE_WRITE_API"
     every: float | None = None
 
