@@ -17,15 +17,12 @@ from typing import Any
 
 import psycopg
 import pytest
-from kills.killed_program import KilledProgram
+from kills.killed_copy import KILLS, RUNNER, KilledCopy
 from servers.postgresql import PostgreSQL, why_there_is_no_postgresql
-from support.programs.spark_programs import environment
 
 from penstock.examples import maintained_view
 
 PROGRAM = Path(__file__).with_name("killed_view.py")
-KILLS = int(os.environ.get("KILLS", "3"))
-RUNNER = os.environ.get("RUNNER", "local")
 
 # The transactions before each kill.
 EACH = 20
@@ -121,28 +118,12 @@ class Shop:
                 ]
 
 
-class KilledView(KilledProgram):
+class KilledView(KilledCopy):
     """The program that maintains the view."""
 
     def __init__(self, directory: Path, shop: Shop) -> None:
-        super().__init__(directory)
+        super().__init__(directory, PROGRAM, (shop.server.url, RUNNER))
         self.shop = shop
-
-    def start(self) -> None:
-        """Start the program, or start it again."""
-        self.launch(PROGRAM, self.shop.server.url, RUNNER, environment=environment())
-
-    def kill_worker(self, choose: random.Random) -> None:
-        """Kill one of the worker processes; of micro-batches all processes."""
-        if RUNNER == "local":
-            super().kill_worker(choose)
-        else:
-            self.kill_all()
-
-    def kill_all(self) -> None:
-        """Kill all processes of the program, and start it again."""
-        super().kill_all()
-        self.start()
 
     def kill_database(self, choose: random.Random) -> None:
         """Kill the database, or stop it, and start it again after a while."""

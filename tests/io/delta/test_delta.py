@@ -11,7 +11,7 @@ from typing import Any
 import deltalake
 import pyarrow
 import pytest
-from support.io.lakehouse_tables import WORDS, DeltaLakeTable
+from support.io.lakehouse_tables import WORDS, DeltaLakeTable, stream_of
 
 import penstock as beam
 from penstock.io.delta.snapshot import snapshot_of
@@ -55,17 +55,6 @@ def test_mistaken_options_are_refused(table: DeltaLakeTable, options: Any, expec
         table.read(**options)
     with pytest.raises(ValueError, match="has credentials in it; give them by environment variables"):
         beam.io.ReadFromDelta("s3://key:secret@bucket/table")
-
-
-def stream_of(read: Any) -> list[int]:
-    p = beam.Pipeline()
-    _ = p | read
-    (source,) = (t.primitive.source for t in p.graph().transforms if hasattr(t.primitive, "source"))
-    reader = source.open("table", None)
-    found: list[int] = []
-    while (bundle := reader.poll(100, beam.utils.timestamp.Timestamp(0))) is not None:
-        found += [row.n for row in bundle.values]
-    return found
 
 
 def test_a_stream_refuses_or_leaves_out_versions_that_change_rows(table: DeltaLakeTable) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 import pytest
-from support.io.lakehouse_tables import WORDS, ApacheIcebergTable
+from support.io.lakehouse_tables import WORDS, ApacheIcebergTable, stream_of
 from support.programs.running_program import wait_until
 
 import penstock as beam
@@ -130,17 +130,6 @@ def test_tables_are_partitioned_by_transforms(table: ApacheIcebergTable) -> None
     assert ["at_day: day(3)", "word_truncate: truncate[1](1)"] == [str(each).split(": ", 1)[1] for each in spec.fields]
     assert list(range(4)) == table.values()
     assert 4 == len(table.data_files())
-
-
-def stream_of(read: Any) -> list[int]:
-    p = beam.Pipeline()
-    _ = p | read
-    (source,) = (t.primitive.source for t in p.graph().transforms if hasattr(t.primitive, "source"))
-    reader = source.open("table", None)
-    found: list[int] = []
-    while (bundle := reader.poll(100, beam.utils.timestamp.Timestamp(0))) is not None:
-        found += [row.n for row in bundle.values]
-    return found
 
 
 def test_a_stream_refuses_or_leaves_out_snapshots_that_change_rows(table: ApacheIcebergTable) -> None:

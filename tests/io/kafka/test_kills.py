@@ -17,15 +17,9 @@ from pathlib import Path
 import pytest
 from kafka.broker import KafkaBroker
 from kafka.topics import Topic
-from kills.killed_program import KilledProgram
-from support.programs.spark_programs import environment
+from kills.killed_copy import EACH, KILLS, RUNNER, KilledCopy
 
 PROGRAM = Path(__file__).with_name("killed_copy.py")
-KILLS = int(os.environ.get("KILLS", "3"))
-RUNNER = os.environ.get("RUNNER", "local")
-
-# The records that are produced before each kill.
-EACH = 300
 
 
 @pytest.fixture
@@ -39,34 +33,17 @@ def own_broker() -> Iterator[KafkaBroker]:
         yield server
 
 
-class KilledCopy(KilledProgram):
+class CopiedTopics(KilledCopy):
     """The program, and the topics that it copies from and to."""
 
     def __init__(self, directory: Path, source: Topic, target: Topic) -> None:
-        super().__init__(directory)
+        super().__init__(directory, PROGRAM, (RUNNER, source.broker.address, source.name, target.name))
         self.source = source
         self.target = target
-
-    def start(self) -> None:
-        """Start the program, or start it again."""
-        arguments = (RUNNER, self.source.broker.address, self.source.name, self.target.name)
-        self.launch(PROGRAM, *arguments, environment=environment())
 
     def copied(self) -> int:
         """How many records readers of committed records see."""
         return len(self.target.found())
-
-    def kill_worker(self, choose: random.Random) -> None:
-        """Kill one of the worker processes; of micro-batches all processes."""
-        if RUNNER == "local":
-            super().kill_worker(choose)
-        else:
-            self.kill_all()
-
-    def kill_all(self) -> None:
-        """Kill all processes of the program, and start it again."""
-        super().kill_all()
-        self.start()
 
 
 def kill_broker(broker: KafkaBroker, choose: random.Random) -> None:
@@ -81,7 +58,7 @@ def test_each_record_is_written_once(own_broker: KafkaBroker, tmp_path: Path) ->
     """And whoever looks, at any time, sees none twice."""
     choose = random.Random(int(os.environ.get("SEED", "1")))
     source, target = Topic(own_broker), Topic(own_broker)
-    copy = KilledCopy(tmp_path, source, target)
+    copy = CopiedTopics(tmp_path, source, target)
     doubled: list[bytes] = []
     pause, is_over = threading.Lock(), threading.Event()
 

@@ -247,3 +247,15 @@ def table_of(format: str, directory: pathlib.Path | str, name: str = "table", ca
         return DeltaLakeTable(directory, name)
     in_store = {"type": "sql", "uri": f"sqlite:///{catalog}", "warehouse": str(directory)}
     return ApacheIcebergTable(directory, name, in_store if catalog else None)
+
+
+def stream_of(read: Any) -> list[int]:
+    """Return the numbers of the rows that a stream of a table has by now."""
+    p = beam.Pipeline()
+    _ = p | read
+    (source,) = (t.primitive.source for t in p.graph().transforms if hasattr(t.primitive, "source"))
+    reader = source.open("table", None)
+    found: list[int] = []
+    while (bundle := reader.poll(100, beam.utils.timestamp.Timestamp(0))) is not None:
+        found += [row.n for row in bundle.values]
+    return found
