@@ -244,12 +244,13 @@ class MicroBatchQuery:
 
     def _loop(self, batch: PlannedBatch | None) -> str:
         while not self._is_cancelled.is_set():
+            # Before the batch is planned, since the last one of a query may still move the watermark.
+            awaits = self._sources.has_script or self._sources.awaits_data
             if batch is None:
                 if self._committed.is_complete:
                     return PipelineState.DRAINED if self._is_draining else PipelineState.DONE
                 batch = self._plan()
-            is_over = self._settings.available_now and not self._sources.has_script and not self._sources.awaits_data
-            if batch is None and is_over:
+            if batch is None and self._settings.available_now and not awaits:
                 return PipelineState.DONE
             if batch is None and self._committed.is_last and self._committed.next_time is None:
                 raise RunnerError(
@@ -323,6 +324,9 @@ class MicroBatchQuery:
             return not planned.is_empty or planned.now > committed.now
         if planned.splits or planned.frames or planned.percentiles:
             return True
+        # Spark is about to deliver data, which moves the clocks as well.
+        if self._sources.expects_data and not self._is_draining:
+            return False
         if committed.next_time is not None and committed.next_time <= planned.now:
             return True
         return committed.is_due(planned.all_watermarks)

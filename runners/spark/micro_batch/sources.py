@@ -166,6 +166,11 @@ class DriverSources:
         """True if Spark may still deliver data that existed when the run began."""
         return any(stream.awaits_data for stream in self._streams)
 
+    @property
+    def expects_data(self) -> bool:
+        """True if Spark is about to deliver a batch of a streaming DataFrame, as far as it tells."""
+        return any(stream.expects_data for stream in self._streams)
+
     def drain(self) -> None:
         """End the unbounded sources, as if their input had ended."""
         for stream in self._streams:

@@ -15,6 +15,7 @@ Between Spark's batches, ours run without input when a timer or a watermark is d
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -45,6 +46,9 @@ STREAMS = "spark-streams"
 
 # The interval, in seconds, at which a wait checks that the query still runs.
 _CHECK_SECONDS = 0.2
+
+# The longest time, in seconds, that due timers wait for a batch that Spark plans.
+_EXPECTED_SECONDS = 1.0
 
 
 @frozen
@@ -99,6 +103,7 @@ class DriverFrameStream:
         self._changed = threading.Condition()
         self._delivered: tuple[int, Any] | None = None
         self._is_closed = False
+        self._acknowledged = time.monotonic()
 
     @property
     def is_finished(self) -> bool:
@@ -125,6 +130,20 @@ class DriverFrameStream:
         # The query may have failed since the last batch was planned.
         self._check()
         return False
+
+    @property
+    def expects_data(self) -> bool:
+        """True if Spark is about to deliver a batch, as far as it tells.
+
+        A query that ends delivers all data that existed when it began.  Any other is asked whether it plans a batch,
+        for a second after the last one: a source may keep it waiting, and timers are due.
+        """
+        if self._query is None or self._at.is_finished:
+            return False
+        if self._settings.available_now:
+            return bool(self._query.isActive)
+        is_recent = time.monotonic() - self._acknowledged < _EXPECTED_SECONDS
+        return is_recent and bool(self._query.isActive and self._query.status["isTriggerActive"])
 
     def drain(self) -> None:
         """End the stream after the batch that Spark has delivered, if any."""
@@ -188,6 +207,8 @@ class DriverFrameStream:
     def acknowledge(self, position: Any) -> None:
         """Let Spark's call return: a batch of ours with this position is committed."""
         with self._changed:
+            if position.taken > self._done:
+                self._acknowledged = time.monotonic()
             self._done = position.taken
             if self._delivered is not None and self._delivered[0] <= self._done:
                 self._delivered = None

@@ -125,6 +125,41 @@ def expected(numbers: range) -> list[tuple[int, ...]]:
     ]
 
 
+class Counting(Dying):
+    """Counts the batches that are planned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches: list[int] = []
+
+    def __call__(self, point: str, batch: int) -> None:
+        if point == "after-plan":
+            self.batches.append(batch)
+
+
+def test_a_backlog_takes_one_batch_for_each_of_sparks(run: Callable[..., Any], place: Path) -> None:
+    """None runs without data while Spark has more of it; one at the end closes the windows that are due."""
+    for i in range(6):
+        add(place, f"{i}.json", range(i * 20, i * 20 + 20))
+    counting = Counting()
+    run(into_table(place), counting, available_now=True).wait_until_finish()
+
+    assert expected(range(100)) == table(place)
+    assert [1, 2, 3, 4, 5, 6, 7] == counting.batches
+
+
+def test_a_backlog_of_a_stream_that_goes_on_takes_few_empty_batches(run: Callable[..., Any], place: Path) -> None:
+    """Spark tells that it plans a batch, except for a moment."""
+    for i in range(6):
+        add(place, f"{i}.json", range(i * 20, i * 20 + 20))
+    counting = Counting()
+    result = run(into_table(place), counting)
+    wait_for(result, lambda: expected(range(100)) == table(place))
+    result.cancel()
+
+    assert len(counting.batches) < 10
+
+
 @pytest.mark.parametrize("point", ["after-plan", "before-manifest", "before-publication"])
 def test_a_restarted_driver_continues_in_the_middle_of_sparks_stream(
     run: Callable[..., Any], place: Path, point: str
