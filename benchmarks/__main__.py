@@ -30,6 +30,8 @@ kafka               (h) a topic of Kafka, summed, against a loop over `consume()
 Of micro-batches on Spark, whose figures are in docs/spark_streaming_performance.md:
 
 spark_micro_batch   against transformWithState, foreachBatch and the batch runner; state of a million keys
+spark_parquet       Parquet files summed by key and minute, against Structured Streaming
+spark_jobs          bounded pipelines of many inputs and sinks, against RDDs
 state_memory        a subtask with a million keys, with memory for a tenth of them
 moved_shards        a worker that restores the state of a subtask, by number of keys
 
@@ -74,6 +76,7 @@ BENCHMARKS = {
     "kafka": "streaming.kafka",
     "spark_micro_batch": "spark.micro_batch",
     "spark_parquet": "spark.parquet_streams",
+    "spark_jobs": "spark.side_by_side",
     "state_memory": "spark.state_memory",
     "moved_shards": "spark.moved_shards",
 }

@@ -112,7 +112,8 @@ def run() -> Iterator[Result]:
                     lambda: by_hand(session, directory),
                     limit,
                     clock=cpu_of_this_and_children,
-                    warm_up=1,
+                    warm_up=2,
+                    runs=3,
                 )
     finally:
         session.stop()

@@ -220,7 +220,8 @@ class SegmentProgram:
         set_modules_aside()
         try:
             with CallWatch(timeout):
-                for destination, number, block in self.rows(partition, _rows_of(read), side_inputs, report):
+                rows = self.rows(partition, _rows_of(read), decoded(side_inputs), report)
+                for destination, number, block in rows:
                     digest.add(destination, number, block)
                     if destination[0] == "sink":
                         staged.append((destination[1], block))
@@ -237,7 +238,7 @@ class SegmentProgram:
         self,
         partition: int,
         read: Iterable[Any],
-        side_inputs: Mapping[int, Iterable[bytes]],
+        views: SideInputViews,
         report: TaskReport,
         other_sinks: OtherSinks | None = None,
         counts_all: bool = False,
@@ -247,7 +248,7 @@ class SegmentProgram:
         Args:
           partition: the number of the partition.
           read: the partition: pickled splits, or `ReadRow`s.
-          side_inputs: the blocks of the segment's side inputs, by PCollection.
+          views: the segment's side inputs.
           report: what the task counts is added to it.
           counts_all: True if the report has also what has passed the edges within the segment.
         """
@@ -260,10 +261,6 @@ class SegmentProgram:
             taken, output[:] = list(output), []
             return taken
 
-        views = SideInputViews()
-        for pcollection, own in side_inputs.items():
-            for block in own:
-                views.add(pcollection, decode_bundle(block))
         received = 0
 
         def measured(rows: Iterable[ReadRow]) -> Iterator[ReadRow]:
@@ -370,6 +367,19 @@ class SegmentProgram:
         if isinstance(self.segment.root, (Grouping, Keyed, Source)):
             return TaskAttempt(self.number, partition, token, all_read(read))
         return TaskAttempt(self.number, partition, token, joined(each.read for each in read), in_parts(read))
+
+
+def decoded(side_inputs: Mapping[int, Iterable[bytes]]) -> SideInputViews:
+    """Return the views of side inputs.
+
+    Args:
+      side_inputs: their blocks, by PCollection.
+    """
+    views = SideInputViews()
+    for pcollection, own in side_inputs.items():
+        for block in own:
+            views.add(pcollection, decode_bundle(block))
+    return views
 
 
 def _unpickled(data: bytes) -> SegmentProgram:

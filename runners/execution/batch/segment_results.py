@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -78,6 +78,32 @@ class SegmentResults:
             self._waiting.remove(number)
             yield number
 
+    def take_ready(self) -> list[int]:
+        """Remove and return all segments to run whose side inputs are complete: inputs first."""
+        ready: list[int] = []
+        for number in sorted(self._waiting):
+            segments, side_inputs = self._program.segments, self._program.segments[number].side_inputs
+            if all(
+                need in self._kept if side_inputs.intersection(segments[need].side_outputs) else self.is_taken(need)
+                for need in self._program.needs[number]
+            ):
+                self._waiting.remove(number)
+                ready.append(number)
+        return ready
+
+    def is_taken(self, number: int) -> bool:
+        """Return True if a segment isn't to be run, or not again."""
+        return number not in self._waiting
+
+    @property
+    def is_complete(self) -> bool:
+        """True if no segment is to be run."""
+        return not self._waiting
+
+    def has(self, number: int) -> bool:
+        """Return True if the outputs of a segment are known."""
+        return number in self._kept
+
     def add(self, number: int, outputs: Iterable[TaskOutput]) -> None:
         """Add the outputs of all tasks of a segment.  `TaskOutput.of_driver` has what is needed of them."""
         self.add_rows(number, _rows(outputs := list(outputs)))
@@ -91,7 +117,11 @@ class SegmentResults:
           rows: kind, place and bytes: ("attempt", None) with a `TaskAttempt`, ("sink", label) with a token, both
             pickled; and ("side", pcollection) with a block.
         """
-        self._kept[number] = _Kept(rows)
+        self.add_all({number: rows})
+
+    def add_all(self, rows: Mapping[int, Iterable[tuple[str, Any, bytes]]]) -> None:
+        """Add what the tasks of several segments have made for the driver, by segment; see `add_rows`."""
+        self._kept |= {number: _Kept(own) for number, own in rows.items()}
         self.repeat(mixed(joined(each.read for each in self._kept.values())))
 
     def repeat(self, found: Collection[int]) -> None:

@@ -27,6 +27,12 @@ class SideInputViews:
         self._contents: dict[int, SideInputContents] = {}
         self._views: dict[int, dict[tuple[int, BoundedWindow], tuple[Any, Any]]] = {}
 
+    def again(self) -> SideInputViews:
+        """Return views of the same contents for another task, whose side inputs are other objects."""
+        views = SideInputViews()
+        views._contents = self._contents
+        return views
+
     def add(self, pcollection: int, bundle: Bundle) -> None:
         """Add elements of a side input."""
         contents = self.contents(pcollection)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ....sdk.errors import RunnerError
@@ -32,6 +32,12 @@ SPLIT_BYTES = 64 << 20
 
 # The most tasks for each core, if a source has many small splits.
 TASKS_PER_CORE = 4
+
+# The most segments that run within one job: each of its tasks is sent the functions of all of them.
+_IN_A_JOB = 64
+
+# The most segments that the name of a job names.
+_NAMED = 3
 
 # Seconds from one cancellation of a run's jobs to the next.
 _CANCELS = 0.5
@@ -105,7 +111,7 @@ class BatchExecution(ABC):
         has_page: bool,
     ) -> None:
         self.program = program
-        self.results = SegmentResults(program, self._forget)
+        self.results = SegmentResults(program, self._forget_all)
         self.reports = reports
         self._session = session
         self._timeout = timeout
@@ -115,6 +121,8 @@ class BatchExecution(ABC):
         self._schemas: dict[str, Any] = {}
         self._is_cancelled = False
         self._is_over = threading.Event()
+        # The segments whose rows were computed.
+        self._computed: set[int] = set()
 
     def run(self) -> None:
         """Run to the end; on failure remove all output."""
@@ -136,31 +144,93 @@ class BatchExecution(ABC):
             if self._frame_sinks:
                 check_packages()
             self._schemas = {label: sink.schema(self._session) for label, sink in self._frame_sinks.items()}
-            for number in self.results.to_run():
-                self._run_segment(number, self.program.segments[number])
-                if self._is_cancelled:
-                    raise RunnerError("the run was cancelled")
+            self._run_jobs()
         except BaseException:
             # Before what they have written is removed.
             self._is_over.set()
             self._cancel_jobs()
             raise
 
-    def _run_segment(self, number: int, segment: Segment) -> None:
-        """Describe a segment, and run it if the driver needs its results."""
-        self._describe(number, segment)
-        if not segment.is_eager:
-            return
+    def _run_jobs(self) -> None:
+        """Describe all segments, and run those whose results the driver needs: side inputs first, then all others."""
+        segments, described = self.program.segments, list[int]()
+        while True:
+            for number in self.results.take_ready():
+                self._describe(number, segments[number])
+                if segments[number].is_eager:
+                    described.append(number)
+            if not described:
+                return
+            needed = [] if self.results.is_complete else [i for i in described if segments[i].side_outputs]
+            job = self._side_by_side(needed or described)
+            self._run_job(job)
+            if self._is_cancelled:
+                raise RunnerError("the run was cancelled")
+            # Those that are to run again are described again.
+            described = [i for i in described if i not in job and self.results.is_taken(i)]
+
+    def _side_by_side(self, numbers: Sequence[int]) -> list[int]:
+        """Return segments to run within one job, the first of these among them.
+
+        Of segments that read the same kept rows, one runs before the others: two executors would compute the rows, and
+        what functions return may differ.  A DataFrame has a job of its own.
+        """
+        job: list[int] = []
+        reading: set[int] = set()
+        for number in numbers:
+            shared = {i for i in self._lineage(number) if self._is_kept(i)} - self._computed
+            if (job and self._frames_of(self.program.segments[number])) or shared & reading:
+                continue
+            reading |= shared
+            job.append(number)
+            if self._frames_of(self.program.segments[number]) or len(job) == _IN_A_JOB:
+                break
+        return job
+
+    def _lineage(self, number: int) -> set[int]:
+        """Return a segment and those whose rows it reads, directly or not."""
+        found, todo = set[int](), [number]
+        while todo:
+            number = todo.pop()
+            if number not in found:
+                found.add(number)
+                todo += () if self.program.is_source(number) else self.program.senders(number)[1]
+        return found
+
+    def _is_kept(self, number: int) -> bool:
+        """Return True if executors keep the rows of a segment, since they are read several times."""
+        segment = self.program.segments[number]
+        return uses_of(segment, len(self._frames_of(segment))) > 1
+
+    def _run_job(self, job: Sequence[int]) -> None:
+        segments = self.program.segments
+        rows: dict[int, list[tuple[str, Any, bytes]]] = {number: [] for number in job}
         try:
-            rows = list(self._collect(number, segment))
-            for label in self._frames_of(segment):
-                rows += self._keep_frame(number, segment, label)
+            for number, *row in self._collect(job):
+                rows[number].append((row[0], row[1], row[2]))
+            for number in job:
+                for label in self._frames_of(segments[number]):
+                    rows[number] += self._keep_frame(number, segments[number], label)
         except Exception as error:
             if not is_of_several_attempts(error):
                 raise
-            self.results.repeat({number})
+            self.results.repeat(job)
         else:
-            self.results.add_rows(number, rows)
+            self._computed |= {i for number in job for i in self._lineage(number)}
+            self.results.add_all(rows)
+            self._release_side_inputs()
+
+    def _release_side_inputs(self) -> None:
+        """Remove side inputs from the executors that no job will read any more."""
+
+    def _forget_all(self, number: int) -> None:
+        self._computed.discard(number)
+        self._forget(number)
+
+    def _coming(self) -> set[int]:
+        """Return the segments that tasks of coming jobs may run."""
+        eager = (i for i, each in enumerate(self.program.segments) if each.is_eager and not self.results.has(i))
+        return {of for i in eager for of in self._lineage(i)}
 
     def cancel(self) -> None:
         """Let the run fail, on any thread."""
@@ -184,8 +254,8 @@ class BatchExecution(ABC):
         """Describe the rows of a segment."""
 
     @abstractmethod
-    def _collect(self, number: int, segment: Segment) -> Iterable[tuple[str, Any, bytes]]:
-        """Run a segment; return the kind, the place and the bytes of the rows that are for the driver."""
+    def _collect(self, numbers: Sequence[int]) -> Iterable[tuple[int, str, Any, bytes]]:
+        """Run segments within one job; return their rows for the driver: the segment, kind, place and bytes."""
 
     @abstractmethod
     def _keep_frame(self, number: int, segment: Segment, label: str) -> Iterable[tuple[str, Any, bytes]]:
@@ -214,6 +284,16 @@ class BatchExecution(ABC):
         """Return the functions that pack the rows of a segment's DataFrames, by the labels of their sinks."""
         labels = [label for label in segment.sinks if label in self._frame_sinks]
         return {label: self._frame_sinks[label].packer(self._schemas[label]) for label in labels}
+
+
+def job_name(labels: Sequence[str]) -> str:
+    """Return the name of a job of segments with these labels.
+
+    >>> job_name(["read → write"]), job_name(["a", "b", "c", "d", "e"])
+    ('read → write', 'a, b, c and 2 more')
+    """
+    more = len(labels) - _NAMED
+    return ", ".join(labels[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def uses_of(segment: Segment, frames: int) -> int:

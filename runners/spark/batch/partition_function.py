@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -22,6 +22,7 @@ from ...execution.gc_tuning import set_modules_aside
 from ...execution.page.profiles import profiled
 from ...execution.plan.fusion import Source
 from ...execution.plan.segments import Segment
+from ...execution.stages.side_input_views import SideInputViews
 from ...execution.stuck_calls import CallWatch
 from ...execution.user_errors import as_exception
 from ..dataframes import FrameOutput, Pack
@@ -49,6 +50,11 @@ def position_of(segment: int, partition: int, row: int) -> int:
             "16,777,216 partitions of 16,777,216 rows; use more partitions (--spark_conf spark.default.parallelism=...)"
         )
     return (segment << _PARTITION_BITS | partition) << ROW_BITS | row
+
+
+def segment_of(position: int) -> int:
+    """Return the number of the segment of a row at a position."""
+    return position >> _PARTITION_BITS + ROW_BITS
 
 
 def is_attempt(position: int) -> bool:
@@ -81,13 +87,13 @@ class PartitionFunction(ExecutorFunction):
         self._has_page = has_page
 
     def run(
-        self, partition: int, rows: Iterable[Any], side_inputs: Mapping[int, Iterable[bytes]], reports: Reports
+        self, partition: int, rows: Iterable[Any], side_inputs: Callable[[], SideInputViews], reports: Reports
     ) -> Iterator[ShuffleRow]:
         """Yield the rows that the segment outputs for a partition, and add its report at the end.
 
         Args:
           rows: the rows of the partition: pickled splits, or `ReadRow`s.
-          side_inputs: the blocks of the segment's side inputs.
+          side_inputs: returns the segment's side inputs.
         """
         set_modules_aside()
         report, digest, read = TaskReport.empty(), OutputDigest(), list[TaskAttempt]()
@@ -105,7 +111,7 @@ class PartitionFunction(ExecutorFunction):
                         for label, pack in packs.items()
                     }
 
-                made = program.rows(partition, rows, side_inputs, report, frames, self._has_page)
+                made = program.rows(partition, rows, side_inputs(), report, frames, self._has_page)
                 for number, (destination, group, block) in enumerate(made, 1):
                     digest.add(destination, group, block)
                     yield destination, group, position_of(program.number, partition, number), block

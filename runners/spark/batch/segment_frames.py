@@ -14,7 +14,7 @@ from __future__ import annotations
 import pickle
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -26,14 +26,14 @@ from ....sdk.redaction import logger_of
 from ....sdk.spark_interfaces import Block, BoundedFrame
 from ....sdk.user_code.serialization import local_modules_by_value
 from ...execution.batch.bounded_program import BoundedProgram, source_of
-from ...execution.batch.segment_program import SegmentProgram
+from ...execution.batch.segment_program import SegmentProgram, decoded
 from ...execution.batch.segment_task import Destination
 from ...execution.plan.fusion import Plan, Source
 from ...execution.plan.segments import Segment
 from ..dataframes import opened, unpacked
 from ..jobs import STOPPING_SECONDS, said
 from .execution import BatchExecution, TaskReports, pickled_splits, uses_of
-from .partition_function import ROW_BITS, PartitionFunction, Reports, pickled_split
+from .partition_function import ROW_BITS, PartitionFunction, Reports, pickled_split, segment_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -201,19 +201,20 @@ class SparkConnectExecution(BatchExecution):
             rows = self._persisted[number] = rows.persist()
         self._rows_of[number] = rows
 
-    def _collect(self, number: int, segment: Segment) -> list[tuple[str, Any, bytes]]:
+    def _collect(self, numbers: Sequence[int]) -> list[tuple[int, str, Any, bytes]]:
         from pyspark.sql.connect.functions import col
 
         target = col("target")
         wanted = target.isin(_REPORT, _ATTEMPT) | target.startswith("sink:") | target.startswith("side:")
-        table = self._rows_of[number].filter(wanted).toArrow()
-        kept: list[tuple[str, Any, bytes]] = []
-        for name, block in zip(table["target"].to_pylist(), table["block"].to_pylist(), strict=True):
+        rows = [self._rows_of[number].filter(wanted) for number in numbers]
+        table = reduce(lambda one, other: one.union(other), rows).select("target", "place", "block").toArrow()
+        kept: list[tuple[int, str, Any, bytes]] = []
+        for name, place, block in zip(*(column.to_pylist() for column in table.columns), strict=True):
             kind, _, where = name.partition(":")
             if name == _REPORT:
                 self._returned.add(block)
             else:
-                kept.append((kind, int(where) if kind == "side" else where, block))
+                kept.append((segment_of(place), kind, int(where) if kind == "side" else where, block))
         return kept
 
     def _keep_frame(self, number: int, segment: Segment, label: str) -> list[tuple[str, Any, bytes]]:
@@ -340,7 +341,7 @@ class FrameFunction(PartitionFunction):
         reports: Reports = {}
         output = _Output()
         for destination, number, position, block in self.run(
-            context.partitionId(), self._rows(batches, passed_on), self._own_side_inputs, reports
+            context.partitionId(), self._rows(batches, passed_on), lambda: decoded(self._own_side_inputs), reports
         ):
             if output.add(target_of(destination), number, position, block):
                 yield output.take()

@@ -9,21 +9,23 @@ RDDs, not DataFrames: see docs/decisions/005-rdds-of-blocks.md.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
 
 from ....sdk.spark_interfaces import BoundedFrame
 from ....sdk.user_code.serialization import local_modules_by_value
 from ...execution.batch.bounded_program import BoundedProgram, source_of
-from ...execution.batch.segment_program import ReadRow, SegmentProgram
+from ...execution.batch.segment_program import ReadRow, SegmentProgram, decoded
 from ...execution.batch.segment_task import Destination
 from ...execution.plan.fusion import Plan
 from ...execution.plan.segments import Segment
+from ...execution.stages.side_input_views import SideInputViews
 from ..dataframes import blocks, each_as, frame_of, opened
 from ..jobs import Jobs
 from ..private import exchange_of, stage_named
-from .execution import BatchExecution, TaskReports, pickled_splits, uses_of
-from .partition_function import PartitionFunction, Reports, ShuffleRow, is_attempt, pickled_split
+from .execution import BatchExecution, TaskReports, job_name, pickled_splits, uses_of
+from .partition_function import PartitionFunction, Reports, ShuffleRow, is_attempt, pickled_split, segment_of
 
 if TYPE_CHECKING:
     from pyspark import RDD, Broadcast, SparkContext
@@ -58,7 +60,8 @@ class SparkBatchExecution(BatchExecution):
         # By the number of a segment, its rows, and the packed rows of each DataFrame that it writes.
         self._rdds: dict[int, RDD[Any]] = {}
         self._frame_rows: dict[int, dict[str, RDD[Any]]] = {}
-        self._broadcasts: list[Broadcast[Any]] = []
+        # By PCollection.
+        self._side_inputs: dict[int, SideInput] = {}
 
     def refresh(self) -> str:
         self.reports.update()
@@ -74,10 +77,19 @@ class SparkBatchExecution(BatchExecution):
     def _release(self) -> None:
         for rdd in self._rdds.values():
             rdd.unpersist()
-        for broadcast in self._broadcasts:
-            broadcast.destroy()
+        self._destroy(list(self._side_inputs))
+
+    def _destroy(self, side_inputs: Iterable[int]) -> None:
+        for pcollection in side_inputs:
+            if pcollection in self._side_inputs:
+                self._side_inputs.pop(pcollection).blocks.destroy()
+
+    def _release_side_inputs(self) -> None:
+        read = {pcollection for i in self._coming() for pcollection in self.program.segments[i].side_inputs}
+        self._destroy(self._side_inputs.keys() - read)
 
     def _forget(self, number: int) -> None:
+        self._destroy(self.program.segments[number].side_outputs)
         rdd = self._rdds.pop(number, None)
         if rdd is not None:
             rdd.unpersist()
@@ -88,10 +100,10 @@ class SparkBatchExecution(BatchExecution):
             rdd.unpersist()
 
     def _describe(self, number: int, segment: Segment) -> None:
-        side_inputs = None
-        if segment.side_inputs:
-            side_inputs = self._context.broadcast(self.results.side_inputs_of(number))
-            self._broadcasts.append(side_inputs)
+        for pcollection, own in self.results.side_inputs_of(number).items():
+            if pcollection not in self._side_inputs:
+                self._side_inputs[pcollection] = SideInput(uuid4().hex, self._context.broadcast(own))
+        side_inputs = {i: self._side_inputs[i] for i in segment.side_inputs}
         packs = self._frames_of(segment)
         with local_modules_by_value():
             task = RddFunction(
@@ -113,10 +125,12 @@ class SparkBatchExecution(BatchExecution):
             rdd = rdd.setName(segment.label).persist(StorageLevel.MEMORY_AND_DISK)
         self._rdds[number] = rdd
 
-    def _collect(self, number: int, segment: Segment) -> Iterator[tuple[str, Any, bytes]]:
-        with stage_named(self._context, segment.label):
-            rows = self.jobs.run(segment.label, self._rdds[number].filter(_is_for_driver).collect)
-        return ((kind, where, block) for (kind, where), _, _, block in rows)
+    def _collect(self, numbers: Sequence[int]) -> Iterator[tuple[int, str, Any, bytes]]:
+        name = job_name([self.program.segments[number].label for number in numbers])
+        rows = self._union([self._rdds[number].filter(_is_for_driver) for number in numbers])
+        with stage_named(self._context, name):
+            found = self.jobs.run(name, rows.collect)
+        return ((segment_of(position), kind, where, block) for (kind, where), _, position, block in found)
 
     def _keep_frame(self, number: int, segment: Segment, label: str) -> Iterator[tuple[str, Any, bytes]]:
         from pyspark import StorageLevel
@@ -166,8 +180,10 @@ class SparkBatchExecution(BatchExecution):
 
         if not rdds:
             return self._context.parallelize([], 1)
-        selected = [rdd.mapPartitions(select) for rdd in rdds]
-        return selected[0] if len(selected) == 1 else self._context.union(selected)
+        return self._union([rdd.mapPartitions(select) for rdd in rdds])
+
+    def _union(self, rdds: list[RDD[Any]]) -> RDD[Any]:
+        return rdds[0] if len(rdds) == 1 else self._context.union(rdds)
 
     def _splits(self, number: int, segment: Segment) -> RDD[Any]:
         """Return an RDD of a source's splits, with several in a partition if there are many."""
@@ -244,15 +260,38 @@ class AccumulatedReports(TaskReports):
 # --- Tasks
 
 
+class SideInput(NamedTuple):
+    """A side input on the executors.
+
+    Attributes:
+      name: unique.
+    """
+
+    name: str
+    blocks: Broadcast[list[bytes]]
+
+
+# The side inputs of the last segment that this worker has run, by the names of all of them.
+_views: dict[tuple[str, ...], SideInputViews] = {}
+
+
+def _views_of(side_inputs: Mapping[int, SideInput]) -> SideInputViews:
+    names = tuple(each.name for each in side_inputs.values())
+    if names not in _views:
+        _views.clear()
+        _views[names] = decoded({i: each.blocks.value for i, each in side_inputs.items()})
+    return _views[names].again()
+
+
 class RddFunction(PartitionFunction):
     """The function that Spark calls with each partition of a segment's input.
 
     Args:
-      side_inputs: a broadcast of the blocks of the segment's side inputs.
+      side_inputs: the segment's side inputs, by PCollection.
       reports: an accumulator of `Reports`.
     """
 
-    def __init__(self, *arguments: Any, side_inputs: Broadcast[dict[int, list[bytes]]] | None, reports: Any) -> None:
+    def __init__(self, *arguments: Any, side_inputs: Mapping[int, SideInput], reports: Any) -> None:
         super().__init__(*arguments)
         self._side_inputs = side_inputs
         self._reports = reports
@@ -260,5 +299,5 @@ class RddFunction(PartitionFunction):
     def __call__(self, partition: int, rows: Iterable[Any]) -> Iterator[ShuffleRow]:
         """Yield the rows that the segment outputs for a partition."""
         reports: Reports = {}
-        yield from self.run(partition, rows, {} if self._side_inputs is None else self._side_inputs.value, reports)
+        yield from self.run(partition, rows, lambda: _views_of(self._side_inputs), reports)
         self._reports.add(reports)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any
 
@@ -10,7 +10,7 @@ import cloudpickle
 from support.runners.segments import spark_plan
 
 from penstock.runners.execution.batch.bounded_program import BoundedProgram
-from penstock.runners.execution.batch.segment_program import ReadRow, SegmentProgram
+from penstock.runners.execution.batch.segment_program import ReadRow, SegmentProgram, decoded
 from penstock.runners.execution.plan.fusion import Source
 from penstock.runners.execution.plan.segments import Segment, Stored
 from penstock.runners.spark.batch.execution import BatchExecution, TaskReports, pickled_splits
@@ -47,6 +47,8 @@ class BatchInThisProcess(BatchExecution):
         self._read: dict[tuple[int, int], int] = {}
         # How often each segment was described.
         self.runs: dict[int, int] = {}
+        # The segments of each job.
+        self.jobs: list[list[int]] = []
 
     def _describe(self, number: int, segment: Segment) -> None:
         program = self.program
@@ -57,11 +59,13 @@ class BatchInThisProcess(BatchExecution):
             self._inputs[number], _ = pickled_splits(program, number, program.partitions)
         self.runs[number] = self.runs.get(number, 0) + 1
 
-    def _collect(self, number: int, segment: Segment) -> Iterator[tuple[str, Any, bytes]]:
-        for partition in self._partitions(segment):
-            for (kind, where), _, _, block in self._rows(number, partition):
-                if kind in ("sink", "side", "attempt"):
-                    yield kind, where, block
+    def _collect(self, numbers: Sequence[int]) -> Iterator[tuple[int, str, Any, bytes]]:
+        self.jobs.append(list(numbers))
+        for number in numbers:
+            for partition in self._partitions(self.program.segments[number]):
+                for (kind, where), _, _, block in self._rows(number, partition):
+                    if kind in ("sink", "side", "attempt"):
+                        yield number, kind, where, block
 
     def _keep_frame(self, number: int, segment: Segment, label: str) -> Iterator[tuple[str, Any, bytes]]:
         raise NotImplementedError
@@ -93,8 +97,8 @@ class BatchInThisProcess(BatchExecution):
             rows = list(self._input(self.program.segments[number], partition))
             if self._order is not None:
                 self._order.shuffle(rows)
-            side_inputs = self.results.side_inputs_of(number)
-            self.made[task] = list(self._functions[number].run(partition, rows, side_inputs, self.reported))
+            views = decoded(self.results.side_inputs_of(number))
+            self.made[task] = list(self._functions[number].run(partition, rows, lambda: views, self.reported))
         return self.made[task]
 
     def _input(self, segment: Segment, partition: int) -> Iterator[bytes | ReadRow]:

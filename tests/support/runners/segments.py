@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from penstock.runners.execution.batch.bounded_program import BoundedProgram
-from penstock.runners.execution.batch.segment_program import SegmentProgram, TaskReport, TaskTraffic
+from penstock.runners.execution.batch.segment_program import SegmentProgram, TaskReport, TaskTraffic, decoded
 from penstock.runners.execution.plan.fusion import Plan, Source, fuse, shrinks
 from penstock.runners.execution.plan.segments import Segment, Stored
 from penstock.runners.execution.sinks.committer import SinkCommitter
@@ -64,7 +64,7 @@ def run_in_this_process(pipeline: Pipeline, partitions: int = 2, has_page: bool 
         for number, partition in enumerate(_partitions(segment, rows, partitions)):
             report = TaskReport.empty()
             task = SegmentProgram.of(program, index)
-            made = list(task.rows(number, iter(partition), side_inputs, report, counts_all=has_page))
+            made = list(task.rows(number, iter(partition), decoded(side_inputs), report, counts_all=has_page))
             total.add(report.traffic)
             rows += [(segment, row) for row in made]
             for (kind, where), _, block in made:

@@ -143,11 +143,11 @@ class _Failing(BatchInThisProcess):
 
     has_failed = False
 
-    def _collect(self, number: int, segment: Any) -> Any:
+    def _collect(self, numbers: Any) -> Any:
         if not self.has_failed:
             self.has_failed = True
             raise RuntimeError("Job aborted: A shuffle map stage with indeterminate output was failed and retried.")
-        return super()._collect(number, segment)
+        return super()._collect(numbers)
 
 
 def test_a_segment_that_spark_has_given_up_runs_again() -> None:
