@@ -30,6 +30,7 @@ from ..plan.segments import any_records
 from ..sinks.writer import OutputRun
 from ..stages.side_input_views import SideInputViews
 from .feedback import TaskLoops
+from .memory_watch import MemoryWatch
 from .side_input_expiry import SideInputExpiry
 from .state_backend import StateBackend
 from .state_settings import StateSettings, has_state
@@ -140,6 +141,7 @@ class TaskProgram:
         self.backend: StateBackend | None = None
         if state is not None and has_state(task):
             self.backend = StateBackend(state, self.groupings, self.keyed)
+        self._memory = MemoryWatch(self.backend is None)
         self._clocked: list[GroupingRun | KeyedRun] = [*self.groupings.values(), *self.keyed.values()]
         self._expiry = SideInputExpiry(plan, steps, self.views, self.dataflow.stages)
         for run in self.dataflow.stages.values():
@@ -182,6 +184,10 @@ class TaskProgram:
         for label, number in (self.backend.spilled if self.backend is not None else {}).items():
             kept[label] += number
         return kept
+
+    def look_at_memory(self) -> None:
+        """Warn if memory runs out, before a snapshot is taken."""
+        self._memory.look(self.kept())
 
     # Pending work
 

@@ -190,6 +190,7 @@ class SubtaskSnapshots:
                 # Behind the last barrier watermarks may still move, and windows close.
                 output.end()
         self._transaction = barrier.transaction
+        self._execution.look_at_memory()
         staged = {label: list(tokens) for label, tokens in self.staged.items() if tokens}
         now = self._execution.clock.now
         taken = Snapshot(

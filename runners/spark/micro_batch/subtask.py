@@ -308,6 +308,7 @@ class MicroBatchSubtask:
 
     def _snapshot(self, is_whole: bool) -> tuple[list[Chunk], Tables | None]:
         """Return the snapshot, in two parts."""
+        self.execution.look_at_memory()
         backend = self.execution.backend
         if backend is None:
             return snapshot(self.execution, is_whole), None
