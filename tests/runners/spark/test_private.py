@@ -161,3 +161,18 @@ def test_the_document_lists_each_name() -> None:
     """With what runs without it."""
     text = DOCUMENT.read_text()
     assert [] == [name for use in private.USES for name in use.names if f"`{name}`" not in text]
+
+
+def test_large_rows_are_sent_one_by_one() -> None:
+    """Spark takes each before the next one is made: `partitionBy` would gather up to 1,000 of them."""
+    made: list[int] = []
+
+    def rows() -> Iterator[tuple[int, bytes]]:
+        for n in range(3):
+            made.append(n)
+            yield n, bytes(n)
+
+    sent = private._alternating(rows())
+    seen = [(next(sent), next(sent), list(made)) for _ in range(2)]
+
+    assert [(bytes(8), b"", [0]), (b"\0" * 7 + b"\1", b"\0", [0, 1])] == seen
