@@ -51,22 +51,6 @@ def where_it_differs(suite: type[SinkSuite]) -> type[SinkSuite]:
     return suite
 
 
-def without_the_engine(suite: type[SinkSuite]) -> type[SinkSuite]:
-    """Leave out what the engine does for any sink, which the collecting sink, text, SQL and Delta Lake show.
-
-    These are sinks that come, go and stand in loops; where output goes, and what is left of it, is the sink's.
-    """
-    for name in (
-        "test_an_added_sink_gets_what_follows",
-        "test_a_removed_sink_is_named_while_its_output_is_unpublished",
-        "test_a_sink_in_a_loop_gets_the_elements_of_each_round",
-        "test_one_transform_is_applied_twice",
-        "test_no_element_publishes_nothing",
-    ):
-        setattr(suite, name, None)
-    return suite
-
-
 class InDirectory(SinkSuite):
     """Base class of tests of sinks into a directory."""
 
@@ -299,7 +283,6 @@ class TestPostgreSQL(AtServer):
             return list(cursor) if cursor.description else []
 
 
-@without_the_engine
 class TestRedis(AtServer):
     accepts_retractions = True
 
@@ -349,7 +332,6 @@ class TestRedisStream(TestRedis):
     dead_letters = SinkSuite.dead_letters
 
 
-@without_the_engine
 class TestKafka(AtServer):
     @pytest.fixture(autouse=True)
     def reached(self, broker: KafkaBroker) -> Iterator[None]:
@@ -409,7 +391,6 @@ class TestKafkaChangelog(TestKafka):
         return found
 
 
-@without_the_engine
 class TestNats(AtServer):
     is_atomic = False
 
@@ -437,7 +418,6 @@ class TestNats(AtServer):
         return [self.element(0, 0), bytes(2_000_000)]
 
 
-@without_the_engine
 class TestMqtt(AtServer):
     """A subscriber drops doubles by their ids."""
 
@@ -469,7 +449,6 @@ class TestMqtt(AtServer):
         return self.subscribers[place].numbers()
 
 
-@without_the_engine
 class TestPubsub(AtServer):
     """A reader drops doubles by their ids."""
 
@@ -500,7 +479,6 @@ class TestPubsub(AtServer):
         return list(found.values())
 
 
-@without_the_engine
 class TestBigQueryStreams(SinkSuite):
     """Rows through pending streams."""
 
@@ -623,7 +601,6 @@ class TestDelta(OfLakehouse):
     format = "delta"
 
 
-@without_the_engine
 class TestIceberg(OfLakehouse):
     format = "iceberg"
 
