@@ -103,7 +103,7 @@ class WindowColumns:
     def of_run(row: Sequence[Any], keys: list[Any], accumulators: list[Any]) -> WindowColumns:
         """Return the records of keys that differ from a row in their accumulators only."""
         columns: list[tuple[Any, ...]] = [(entry,) for entry in row]
-        columns[_ACCUMULATOR_AT] = tuple(accumulators)
+        columns[ACCUMULATOR_AT] = tuple(accumulators)
         return WindowColumns(keys, *columns)
 
     def by_group(self, known: dict[Any, int] | None = None) -> Iterator[tuple[int, WindowColumns]]:
@@ -121,7 +121,7 @@ class WindowColumns:
         """Whether none of it can change: accumulators are numbers, text and the like, and no pane is current."""
         columns = self._columns
         return (
-            IMMUTABLE.issuperset(map(type, columns[_ACCUMULATOR_AT]))
+            IMMUTABLE.issuperset(map(type, columns[ACCUMULATOR_AT]))
             and columns[_PAIR_AT] == (None,)
             and columns[_REPLACED_AT] == ((),)
         )
@@ -148,9 +148,22 @@ _GETTERS = [attrgetter(name) for name in (*(f"decision.{name}" for name in _DECI
 # The indices of a window, of that of the current pane, of an accumulator, and of what is current.
 WINDOWS_AT = len(_DECIDED) + _PLAIN.index("windows")
 PANE_WINDOWS_AT = len(_DECIDED) + _PLAIN.index("pane_windows")
-_ACCUMULATOR_AT, _PAIR_AT, _REPLACED_AT = (
+ACCUMULATOR_AT, _PAIR_AT, _REPLACED_AT = (
     len(_DECIDED) + _PLAIN.index(name) for name in ("accumulator", "pair", "replaced")
 )
+
+
+def is_first_row(row: Sequence[Any]) -> bool:
+    """Return whether a row is that of a window before its first pane, and of nothing but an accumulator."""
+    state = state_of(None, row)
+    return state.has_new and not (
+        state.panes
+        or state.was_on_time
+        or state.held is not None
+        or state.stamp is not None
+        or state.pane is not None
+        or state.replaced
+    )
 
 
 def _is_one(column: Sequence[Any]) -> bool:

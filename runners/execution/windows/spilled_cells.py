@@ -31,7 +31,17 @@ from ..spilling.memory import average, memory_of
 from ..spilling.rocksdb import EVENT_TIME, PORTION, SpilledEntries, Times, portions_of
 from ..spilling.spilled_step import NUMBERED, Numbered, NumberedWindows, SpilledStep
 from .combining import Fold, merge_into
-from .snapshots import WindowColumns, WindowRecord, merge_runs, places_by_group, restore_uniform, row_of, state_of
+from .snapshots import (
+    ACCUMULATOR_AT,
+    WindowColumns,
+    WindowRecord,
+    is_first_row,
+    merge_runs,
+    places_by_group,
+    restore_uniform,
+    row_of,
+    state_of,
+)
 from .window_state import UniformWindow
 from .window_table import WindowTable
 
@@ -89,6 +99,8 @@ class SpilledCells(SpilledStep):
         self._last = 0
         # Of restored windows that aren't in the table yet, what is noted of them.
         self._restored: dict[BoundedWindow, _Rows] = {}
+        # While a chain is restored, what the records of a window have in common.
+        self._chained: dict[BoundedWindow, tuple[Any, ...]] = {}
         self._average = 0.0
         self._measured = 0
         windows.cells = self
@@ -118,6 +130,9 @@ class SpilledCells(SpilledStep):
 
         The first ones tend to be those that come again, and are in the last snapshot.
         """
+        if self._chained:
+            self._separate_restored()
+            return
         count = ceil(self._windows.number_uniform * share)
         for window in sorted(self._windows.by_window.values(), key=lambda window: -len(window.accumulators)):
             if count > 0 and not window.is_firing and window.accumulators:
@@ -344,10 +359,46 @@ class SpilledCells(SpilledStep):
             self._windows.spilled.load_states(list(dict.fromkeys(record.key for record in own)), window)
             merge_runs(self._windows, own, self._fold.merged)
 
+    def restore_cells(self, records: Iterable[WindowRecord]) -> list[WindowRecord]:
+        """Restore cells from records of a chain, the last of which counts for a key and window; return the others."""
+        windows, others = self._windows, list[WindowRecord]()
+        for record in records:
+            window = record.window
+            assert window is not None
+            uniform = windows.by_window.get(window)
+            if len(record.states) == 1 and not windows.has_states(window):
+                (row,) = record.states
+                common = (*row[:ACCUMULATOR_AT], *row[ACCUMULATOR_AT + 1 :])
+                if uniform is None and is_first_row(row) and not windows.times.is_complete(state_of(None, row)):
+                    uniform = restore_uniform(windows, row)
+                    self._chained[window] = common
+                if uniform is not None and self._chained.get(window) == common:
+                    uniform.accumulators[record.key] = row[ACCUMULATOR_AT]
+                    continue
+            if uniform is not None:
+                uniform.accumulators.pop(record.key, None)
+            others.append(record)
+        return others
+
+    def _separate_restored(self) -> None:
+        """Make states of restored cells, of which later records may replace some: runs couldn't be replaced."""
+        windows = self._windows
+        self._chained.clear()
+        for window in list(windows.by_window.values()):
+            windows.separate(window)
+            assert windows.changed is not None
+            windows.changed.update(dict.fromkeys(windows.keyed.get(window.windows[0], {}).values()))
+
     def register(self) -> None:
         """Add the windows of restored runs to the table."""
+        self._chained.clear()
+        for uniform in self._windows.by_window.values():
+            uniform.recorded = len(uniform.accumulators)
         for window in self._runs:
-            if window not in self._windows.by_window:
+            restored = self._windows.by_window.get(window)
+            if restored is not None:
+                restored.is_on_disk = True
+            else:
                 row, of_fired = self._restored[window]
                 restored = restore_uniform(self._windows, row)
                 restored.is_on_disk = True

@@ -239,11 +239,9 @@ class SpilledWindows(SpilledStep):
         They are those of now, also if they are asked for later, in another thread.
         """
         # Their keys may have windows again.
-        removed = [entry for entry in self._gone if not self._windows.has_any(*entry)]
+        removed = [entry for entry in self._gone if not self._is_here(*entry)]
         for window, keys in self._gone_cells:
-            uniform = self._windows.by_window.get(window)
-            here = uniform.accumulators if uniform is not None else {}
-            removed += [(key, window) for key in keys if key not in here and not self._windows.has_any(key, window)]
+            removed += [(key, window) for key in keys if not self._is_here(key, window)]
         self._forget_gone()
 
         def by_group() -> Iterator[tuple[int, list[WindowRecord]]]:
@@ -263,6 +261,11 @@ class SpilledWindows(SpilledStep):
         windows = NumberedWindows.of(self._numbers.plain())
         return ((group, records_in(entries, windows)) for group, entries in self._entries.by_group())
 
+    def _is_here(self, key: Any, window: BoundedWindow | None) -> bool:
+        """Return whether a key has a window in memory, with a state or as a cell of a uniform one."""
+        uniform = None if window is None else self._windows.by_window.get(window)
+        return (uniform is not None and key in uniform.accumulators) or self._windows.has_any(key, window)
+
     def _forget_gone(self) -> None:
         self._gone.clear()
         self._gone_cells.clear()
@@ -273,7 +276,7 @@ class SpilledWindows(SpilledStep):
         for portion in portions_of(records, PORTION):
             known = [r for r in portion if windows.is_merging or r.window in self._numbers]
             self._load(self._numbers.ids([r.key for r in known], [r.window for r in known]))
-            for state in [state for r in portion for state in windows.states_of(r.key, r.window)]:
+            for state in dict.fromkeys(state for r in portion for state in windows.states_of(r.key, r.window)):
                 self._used.pop(state.key if windows.is_merging else state, None)
                 windows.let_go(state)
             restore(windows, portion)

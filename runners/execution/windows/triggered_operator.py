@@ -397,10 +397,11 @@ class TriggeredWindows:
                 is_first = all(_is_first(state, decision) for state in states.values())
                 if is_first and end > self._clocks.watermark and not table.is_spilled(window):
                     table.unify(window)
-        for restored in [window for window in table.by_window.values() if window.is_on_disk]:
-            assert table.cells is not None
+        for restored in list(table.by_window.values()):
+            if table.cells is None:
+                break
             window = restored.windows[0]
-            is_uniform = self.times.is_complete(restored) or not (
+            is_uniform = (restored.is_on_disk and self.times.is_complete(restored)) or not (
                 table.has_states(window) or table.cells.has_fired(window)
             )
             if not (self._may_be_uniform and is_uniform):

@@ -241,6 +241,21 @@ def test_a_smaller_part_of_the_keys_is_taken_over(tasks: list[Task], store: Snap
     assert mine == other.contents()
 
 
+def test_windows_beyond_memory_stay_together_after_a_restart(tasks: list[Task], store: SnapshotStore) -> None:
+    """With cells in memory and on disk: a state for each key would take minutes, and the memory of many cells."""
+    one, other = tasks
+    one.take(range(KEYS))
+    one.take(range(40))
+    assert one.in_memory()
+    other.restore(store, one.part(store, 0, None))
+    (grouping,) = other.execution.groupings.values()
+    assert grouping.windows is not None
+    table = grouping.windows.table
+    assert [] == table.states()
+    assert 0 < table.number_uniform < KEYS / 4
+    assert one.contents() == other.contents()
+
+
 def test_windows_on_disk_that_were_due_are_fired(tasks: list[Task], store: SnapshotStore) -> None:
     """The barrier has come between two of them; there may be no watermark any more."""
     one, other = Task(is_uniform=False), Task(is_uniform=False)

@@ -20,7 +20,7 @@ from penstock.runners.execution.windows.combining import Fold, FoldedBundle
 from penstock.runners.execution.windows.snapshots import WindowColumns, row_of
 from penstock.runners.execution.windows.spilled_cells import SpilledCells
 from penstock.runners.execution.windows.spilled_windows import SpilledWindows
-from penstock.runners.execution.windows.triggered_operator import TriggeredWindows
+from penstock.runners.execution.windows.triggered_operator import TriggeredWindows, may_be_uniform
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import InvalidKeyError, NotAPairError
 from penstock.transforms.combiners import MeanCombineFn
@@ -416,8 +416,13 @@ class SpillingPlayer(Player):
         self._record(False)
         noted = pickle.loads(pickle.dumps([step.noted() for step in self.spilled]))
         self._begin_anew()
-        self.spilled = self._steps(SpillDatabase())
-        self.spilled[0].restore(self.records)
+        self.spilled = windows, cells = self._steps(SpillDatabase())
+        for start in range(0, len(self.records), 5):
+            records = self.records[start : start + 5]
+            windows.restore(cells.restore_cells(records) if may_be_uniform(self.fold) else records)
+            if start == 5 and len(self.records) % 3 == 0:
+                # Memory has no room for them.
+                cells.spill(1)
         for step, (number, count, windows) in zip(self.spilled, noted, strict=True):
             step._entries._database = self.database
             step.adopt(number, count, NumberedWindows.of(windows))
