@@ -392,18 +392,24 @@ class SpilledCells(SpilledStep):
     def register(self) -> None:
         """Add the windows of restored runs to the table."""
         self._chained.clear()
-        for uniform in self._windows.by_window.values():
-            uniform.recorded = len(uniform.accumulators)
-        for window in self._runs:
-            restored = self._windows.by_window.get(window)
-            if restored is not None:
-                restored.is_on_disk = True
+        windows = self._windows
+        cells = {window: uniform.accumulators for window, uniform in windows.by_window.items()}
+        for window in cells:
+            if window in self._runs or not cells[window]:
+                # The chain's windows may be older than what is noted, and all of their cells removed since.
+                uniform = windows.by_window.pop(window)
+                windows.times.cancel(uniform)
+                windows.times.release(uniform)
             else:
-                row, of_fired = self._restored[window]
-                restored = restore_uniform(self._windows, row)
-                restored.is_on_disk = True
-                if of_fired is not None:
-                    restored.is_firing, restored.fired_decision = True, state_of(None, of_fired).decision
+                windows.by_window[window].recorded = len(cells[window])
+        for window in self._runs:
+            row, of_fired = self._restored[window]
+            restored = restore_uniform(windows, row)
+            restored.is_on_disk = True
+            restored.accumulators = cells.get(window, {})
+            restored.recorded = len(restored.accumulators)
+            if of_fired is not None:
+                restored.is_firing, restored.fired_decision = True, state_of(None, of_fired).decision
         self._restored.clear()
 
     # Snapshots
