@@ -166,8 +166,8 @@ class SpilledStep:
         """Return the number of spilled entries."""
         return len(self._entries)
 
-    def settle(self) -> None:
-        """Make ready for a snapshot, which is taken next."""
+    def prepare_snapshot(self) -> None:
+        """Prepare for a snapshot, which is taken next."""
 
     def noted(self) -> tuple[int, int, list[Numbered]]:
         """Return what `adopt` is given."""

@@ -31,7 +31,6 @@ from ..state.spilled_state import SpilledState
 from ..user_errors import guarded
 from ..windows.spilled_cells import SpilledCells
 from ..windows.spilled_windows import SpilledWindows
-from ..windows.triggered_operator import may_be_uniform
 from .snapshot_chunks import RUNS, STATE, WINDOWS, Chunk
 from .state_settings import BUFFERS, StateSettings
 from .tables import NotedStep, StoredTables, note_of, steps_of
@@ -61,8 +60,6 @@ class StateBackend:
         self._database = SpillDatabase(settings.directory, settings.buffer)
         self._groupings = groupings
         self.awaits_tables = False
-        # The labels of groupings with uniform windows.
-        self._uniform: set[str] = set()
         self._steps: dict[tuple[str, str], SpilledWindows | SpilledCells | SpilledState] = {}
         self._types: dict[tuple[str, str], SpilledTypes] = {}
         # The part of a checkpoint whose tables the database began with.
@@ -75,8 +72,6 @@ class StateBackend:
             if not table.is_merging:
                 arguments = table, grouping.fold, windows.note_gone
                 self._steps[label, RUNS] = SpilledCells(*arguments, label, *self._arguments(label, RUNS))
-                if may_be_uniform(grouping.fold):
-                    self._uniform.add(label)
         for label, run in keyed.items():
             executor = run.executor
             executor.spilled = SpilledState(executor.state, label, *self._arguments(label, STATE))
@@ -103,7 +98,7 @@ class StateBackend:
     def remeasure(self) -> None:
         """Measure again, and spill the state beyond the limit; called before a snapshot is taken."""
         for step in self._steps.values():
-            step.settle()
+            step.prepare_snapshot()
             step.measure()
         self.spill_excess()
 
@@ -168,10 +163,6 @@ class StateBackend:
     def restore(self, label: str, kind: str, records: Any) -> bool:
         """Restore the records of a chunk, or return False: they aren't of one of these steps."""
         step = self._steps.get((label, kind))
-        if kind == WINDOWS and label in self._uniform:
-            cells = self._steps[label, RUNS]
-            assert isinstance(cells, SpilledCells)
-            records = cells.restore_cells(records)
         if step is not None:
             step.restore(records)
         return step is not None

@@ -306,8 +306,8 @@ def _by_groups(keys: list[Any], things: Sequence[T], known: dict[Any, int] | Non
     return [(group, own) for group, own in enumerate(groups) if own]
 
 
-def places_by_group(keys: list[Any]) -> Iterable[tuple[int, list[int]]]:
-    """Return the places of keys in a list, by key group."""
+def indices_by_group(keys: list[Any]) -> Iterable[tuple[int, list[int]]]:
+    """Return the indices of keys in a list, by key group."""
     return _by_groups(keys, range(len(keys)), None)
 
 

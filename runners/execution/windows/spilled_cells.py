@@ -33,15 +33,17 @@ from ..spilling.spilled_step import NUMBERED, Numbered, NumberedWindows, Spilled
 from .combining import Fold, merge_into
 from .snapshots import (
     ACCUMULATOR_AT,
+    Records,
     WindowColumns,
     WindowRecord,
+    indices_by_group,
     is_first_row,
     merge_runs,
-    places_by_group,
     restore_uniform,
     row_of,
     state_of,
 )
+from .triggered_operator import may_be_uniform
 from .window_state import UniformWindow
 from .window_table import WindowTable
 
@@ -93,6 +95,7 @@ class SpilledCells(SpilledStep):
         super().__init__(label, entries, spill_excess, note_keys)
         self._windows = windows
         self._fold = fold
+        self._is_uniform = may_be_uniform(fold)
         self._note_gone = note_gone
         # By window and key group, the runs, the oldest first.
         self._runs: dict[BoundedWindow, dict[int, list[_Run]]] = {}
@@ -162,8 +165,8 @@ class SpilledCells(SpilledStep):
         """Write cells as runs."""
         window.is_on_disk = True
         self._note_keys(keys)
-        for group, places in places_by_group(keys):
-            own = [keys[at] for at in places], [accumulators[at] for at in places]
+        for group, indices in indices_by_group(keys):
+            own = [keys[i] for i in indices], [accumulators[i] for i in indices]
             self._put_run(window.windows[0], group, *own, has_fired)
             if not has_fired:
                 self._merge_levels(window.windows[0], group)
@@ -245,13 +248,13 @@ class SpilledCells(SpilledStep):
         for group, runs in list(self._runs.get(window.windows[0], {}).items()):
             self._remove(window.windows[0], group, runs)
 
-    def settle(self) -> None:
+    def prepare_snapshot(self) -> None:
         """Write the cells in memory of windows that are complete, before a snapshot is taken."""
         for window in list(self._windows.by_window.values()):
             if window.is_on_disk and self._windows.times.is_complete(window):
-                self._settle(window)
+                self._write_complete(window)
 
-    def _settle(self, window: UniformWindow) -> None:
+    def _write_complete(self, window: UniformWindow) -> None:
         if window.unfired is None:
             if window.accumulators:
                 self._spill(window, len(window.accumulators))
@@ -280,13 +283,13 @@ class SpilledCells(SpilledStep):
             for window in complete.intersection(windows):
                 late.setdefault(window, {})[key] = None
         for window, keys in late.items():
-            self._settle(by_window[window])
+            self._write_complete(by_window[window])
             for group in dict.fromkeys(key_groups(list(keys))):
                 self._separate(by_window[window], group)
 
     def separate(self, window: UniformWindow) -> None:
         """Make a state for each key of a window on disk, of which memory may have no room for all."""
-        self._settle(window)
+        self._write_complete(window)
         for group in list(self._runs.get(window.windows[0], ())):
             self._separate(window, group)
             assert self._windows.spilled is not None
@@ -359,8 +362,10 @@ class SpilledCells(SpilledStep):
             self._windows.spilled.load_states(list(dict.fromkeys(record.key for record in own)), window)
             merge_runs(self._windows, own, self._fold.merged)
 
-    def restore_cells(self, records: Iterable[WindowRecord]) -> list[WindowRecord]:
+    def restore_cells(self, records: Records) -> Records:
         """Restore cells from records of a chain, the last of which counts for a key and window; return the others."""
+        if not self._is_uniform:
+            return records
         windows, others = self._windows, list[WindowRecord]()
         for record in records:
             window = record.window

@@ -273,6 +273,8 @@ class SpilledWindows(SpilledStep):
     def restore(self, records: Records) -> None:
         """Restore windows from records, in place of present windows of the same keys."""
         windows = self._windows
+        if windows.cells is not None:
+            records = windows.cells.restore_cells(records)
         for portion in portions_of(records, PORTION):
             known = [r for r in portion if windows.is_merging or r.window in self._numbers]
             self._load(self._numbers.ids([r.key for r in known], [r.window for r in known]))

@@ -397,16 +397,17 @@ class TriggeredWindows:
                 is_first = all(_is_first(state, decision) for state in states.values())
                 if is_first and end > self._clocks.watermark and not table.is_spilled(window):
                     table.unify(window)
-        for restored in list(table.by_window.values()):
-            if table.cells is None:
-                break
-            window = restored.windows[0]
-            is_uniform = (restored.is_on_disk and self.times.is_complete(restored)) or not (
-                table.has_states(window) or table.cells.has_fired(window)
-            )
-            if not (self._may_be_uniform and is_uniform):
-                table.separate(restored)
+        for uniform in list(table.by_window.values()):
+            if not self._stays_uniform(uniform):
+                table.separate(uniform)
         self.times.forget_stale()
+
+    def _stays_uniform(self, restored: UniformWindow) -> bool:
+        """Return whether a restored window is uniform, of which parts may come from several subtasks."""
+        table, window = self.table, restored.windows[0]
+        if table.cells is None or (restored.is_on_disk and self.times.is_complete(restored)):
+            return self._may_be_uniform
+        return self._may_be_uniform and not (table.has_states(window) or table.cells.has_fired(window))
 
     def output_watermark(self) -> int:
         """Return the output watermark: the input watermark, unless windows hold it.  It never goes back."""

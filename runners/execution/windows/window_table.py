@@ -316,6 +316,9 @@ class CellsOnDisk(Protocol):
     def has_fired(self, window: BoundedWindow) -> bool:
         """Return whether any cell of a window has had its pane."""
 
+    def restore_cells(self, records: Any) -> Any:
+        """Restore cells from records, of which the last counts for a key and window; return the records of others."""
+
     def register(self) -> None:
         """Add the windows of restored cells to the table."""
 

@@ -256,6 +256,32 @@ def test_windows_beyond_memory_stay_together_after_a_restart(tasks: list[Task], 
     assert one.contents() == other.contents()
 
 
+def test_a_window_on_disk_that_has_fired_does_not_fire_again(tasks: list[Task], store: SnapshotStore) -> None:
+    """Although the full snapshot of its chain has cells of it, from before it was spilled."""
+    one, other = tasks
+    one.take(range(40))
+    one.backend.remeasure()
+    store.begin(0)
+    full = store.write_part(0, "part", records_of(snapshot(one.execution, True)))
+    store.commit(0, [full])
+    one.take(range(40, KEYS))
+    (before,), (after,) = one.execution.groupings.values(), other.execution.groupings.values()
+    # It is complete, and expires a microsecond later.
+    assert KEYS == before.windows.advance_watermark(10_000_000)
+    fired = before.windows.taken()
+    assert fired is not None
+    assert KEYS == len(fired)
+    other.restore(store, one.part(store, 1, full))
+    # A late element: the keys of its group get states.
+    other.take(range(1))
+    after.windows.due.fire()
+    after.windows.advance_watermark(10_000_001)
+    late = after.windows.taken()
+    assert late is not None
+    assert ["key 0"] == [key for key, _ in late.values]
+    assert 0 == other.execution.kept()["sum"]
+
+
 def test_windows_on_disk_that_were_due_are_fired(tasks: list[Task], store: SnapshotStore) -> None:
     """The barrier has come between two of them; there may be no watermark any more."""
     one, other = Task(is_uniform=False), Task(is_uniform=False)

@@ -69,7 +69,7 @@ class SpillingPlayer(OperatorPlayer):
         whole = self._whole or self._steps == 1
         self._spill(0.5 if self._steps % 3 else 1)
         if self._cells is not None:
-            self._cells.settle()
+            self._cells.prepare_snapshot()
         self._spilled.use()
         found = [] if whole else [r for _, records in self._spilled.removed() for r in records]
         found += [r for _, records in snapshots.by_group(self.operator.table, whole) for r in records]

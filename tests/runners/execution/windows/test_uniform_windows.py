@@ -20,7 +20,7 @@ from penstock.runners.execution.windows.combining import Fold, FoldedBundle
 from penstock.runners.execution.windows.snapshots import WindowColumns, row_of
 from penstock.runners.execution.windows.spilled_cells import SpilledCells
 from penstock.runners.execution.windows.spilled_windows import SpilledWindows
-from penstock.runners.execution.windows.triggered_operator import TriggeredWindows, may_be_uniform
+from penstock.runners.execution.windows.triggered_operator import TriggeredWindows
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import InvalidKeyError, NotAPairError
 from penstock.transforms.combiners import MeanCombineFn
@@ -405,7 +405,7 @@ class SpillingPlayer(Player):
 
     def _record(self, is_whole: bool) -> None:
         windows, cells = self.spilled
-        cells.settle()
+        cells.prepare_snapshot()
         windows.use()
         removed = [record for _, own in windows.removed() for record in own]
         if not is_whole:
@@ -418,8 +418,7 @@ class SpillingPlayer(Player):
         self._begin_anew()
         self.spilled = windows, cells = self._steps(SpillDatabase())
         for start in range(0, len(self.records), 5):
-            records = self.records[start : start + 5]
-            windows.restore(cells.restore_cells(records) if may_be_uniform(self.fold) else records)
+            windows.restore(self.records[start : start + 5])
             if start == 5 and len(self.records) % 3 == 0:
                 # Memory has no room for them.
                 cells.spill(1)
