@@ -134,7 +134,8 @@ class SpilledCells(SpilledStep):
         The first ones tend to be those that come again, and are in the last snapshot.
         """
         if self._chained:
-            self._separate_restored()
+            for window in list(self._windows.by_window.values()):
+                self._separate_restored(window)
             return
         count = ceil(self._windows.number_uniform * share)
         for window in sorted(self._windows.by_window.values(), key=lambda window: -len(window.accumulators)):
@@ -358,6 +359,8 @@ class SpilledCells(SpilledStep):
             assert record.window is not None
             by_window.setdefault(record.window, []).append(record)
         for window, own in by_window.items():
+            if window in self._windows.by_window:
+                self._separate_restored(self._windows.by_window[window])
             assert self._windows.spilled is not None
             self._windows.spilled.load_states(list(dict.fromkeys(record.key for record in own)), window)
             merge_runs(self._windows, own, self._fold.merged)
@@ -385,14 +388,13 @@ class SpilledCells(SpilledStep):
             others.append(record)
         return others
 
-    def _separate_restored(self) -> None:
+    def _separate_restored(self, uniform: UniformWindow) -> None:
         """Make states of restored cells, of which later records may replace some: runs couldn't be replaced."""
-        windows = self._windows
-        self._chained.clear()
-        for window in list(windows.by_window.values()):
-            windows.separate(window)
-            assert windows.changed is not None
-            windows.changed.update(dict.fromkeys(windows.keyed.get(window.windows[0], {}).values()))
+        windows, window = self._windows, uniform.windows[0]
+        self._chained.pop(window, None)
+        windows.separate(uniform)
+        assert windows.changed is not None
+        windows.changed.update(dict.fromkeys(windows.keyed.get(window, {}).values()))
 
     def register(self) -> None:
         """Add the windows of restored runs to the table."""

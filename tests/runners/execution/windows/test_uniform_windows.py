@@ -388,7 +388,7 @@ class SpillingPlayer(Player):
         elif kind in ("elements", "folded"):
             self.spilled[0].load_for(self._bundle(what, kind == "folded"))
         elif kind == "move":
-            self.move()
+            self.move(what)
         return super().play(event)
 
     def _fire(self) -> None:
@@ -428,16 +428,21 @@ class SpillingPlayer(Player):
         self.operator.unify_restored()
         self.operator.due.look_at_restored()
 
-    def move(self) -> None:
-        """Restore all of it into another backend, and spill it from there."""
+    def move(self, is_to_memory: bool) -> None:
+        """Restore a savepoint, by the operator in memory or by the steps on disk, and spill it from there."""
         self._record(True)
         windows, cells = ([r for _, own in step.records() for r in own] for step in self.spilled)
         self._begin_anew()
-        snapshots.restore(self.operator.table, [*self.records, *windows])
-        snapshots.merge_runs(self.operator.table, cells, self.fold.merged)
+        if is_to_memory:
+            snapshots.restore(self.operator.table, [*self.records, *windows])
+            snapshots.merge_runs(self.operator.table, cells, self.fold.merged)
         self.database.rocksdb.delete_range(b"\x00", b"\x02")
-        self.records = []
         self.spilled = self._steps(self.database)
+        if not is_to_memory:
+            for records in (self.records, windows):
+                self.spilled[0].restore(records)
+            self.spilled[1].restore(cells)
+        self.records = []
         self.operator.unify_restored()
         self.operator.due.look_at_restored()
 
@@ -455,7 +460,7 @@ def spilling_events(random: Random, may_be_folded: bool) -> Iterator[tuple[str, 
         elif kind == "clock":
             what = random.randint(0, 20) * SECOND
         else:
-            what = {"spill": random.choice([0.5, 1, 1]), "signal": "now"}.get(kind)
+            what = {"spill": random.choice([0.5, 1, 1]), "move": random.random() < 0.5, "signal": "now"}.get(kind)
         yield kind, what
     yield "watermark", MAX_MICROS
 
