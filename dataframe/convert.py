@@ -6,7 +6,7 @@ import keyword
 from collections.abc import Iterator
 from typing import Any
 
-from ..sdk.columns.column_bundle import as_rows, as_values
+from ..sdk.columns.column_elements import as_rows, as_values
 from ..sdk.columns.expressions import Projection, field_of
 from ..sdk.dofn.dofn import ColumnDoFn, DoFn
 from ..sdk.elements.row import Row

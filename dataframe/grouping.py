@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ..sdk.columns.column_bundle import as_rows
+from ..sdk.columns.column_elements import as_rows
 from ..sdk.columns.expressions import Column, Projection, field_of
 from ..sdk.columns.pandas_functions import constant, division, filled, missing
 from ..sdk.combine_fn import CombineFn

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Never, Self, Tuple, TypeVar, overload  # noqa: UP035
 
-from ..sdk.columns.column_bundle import Pairs, as_nones
+from ..sdk.columns.column_elements import Pairs, as_nones
 from ..sdk.columns.expressions import Rearrangement
 from ..sdk.combine_fn import CombineFn
 from ..sdk.dofn.arrangement import SECOND, WHOLE, ArrangementDoFn, Constant

@@ -17,7 +17,8 @@ import penstock as beam
 from nexmark.generator import Generator
 from nexmark.sources import BlockReader
 from penstock.io import UnboundedReader, UnboundedSource
-from penstock.sdk.columns.column_bundle import ColumnBundle, as_rows
+from penstock.sdk.columns.column_bundle import ColumnBundle
+from penstock.sdk.columns.column_elements import as_rows
 from penstock.sdk.elements.bundle import Bundle
 from penstock.windowing.timestamp import Timestamp
 

@@ -11,7 +11,8 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from ...frozen import frozen
-from ...sdk.columns.column_bundle import COLUMN_BUNDLE_SIZE, ColumnBundle, as_dicts, as_rows, in_microseconds
+from ...sdk.columns.column_bundle import COLUMN_BUNDLE_SIZE, ColumnBundle, in_microseconds
+from ...sdk.columns.column_elements import as_dicts, as_rows
 from ...sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.elements.row import Row
 from ...sdk.errors import SourceError

@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from ...frozen import frozen
-from ...sdk.columns.column_bundle import ColumnBundle, as_rows, in_microseconds, rows_of_bundle
+from ...sdk.columns.column_bundle import ColumnBundle, in_microseconds, rows_of_bundle
+from ...sdk.columns.column_elements import as_rows
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import ColumnError, SourceError
 from ..files.filesystem import filesystem_for, join_path

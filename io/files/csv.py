@@ -14,7 +14,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, overload
 
 from ...sdk.coders.coder import shortened
-from ...sdk.columns.column_bundle import ColumnBundle, as_dicts, as_rows
+from ...sdk.columns.column_bundle import ColumnBundle
+from ...sdk.columns.column_elements import as_dicts, as_rows
 from ...sdk.elements.bundle import Bundle
 from ...sdk.elements.row import rows_of_dicts
 from ...sdk.errors import SinkError, SourceError

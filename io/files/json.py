@@ -18,7 +18,8 @@ import msgspec
 from msgspec.structs import astuple
 
 from ...sdk.coders.coder import shortened
-from ...sdk.columns.column_bundle import COLUMN_BUNDLE_SIZE, ColumnBundle, as_rows
+from ...sdk.columns.column_bundle import COLUMN_BUNDLE_SIZE, ColumnBundle
+from ...sdk.columns.column_elements import as_rows
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import SinkError, SourceError
 from ...sdk.options.value_provider import ValueProvider

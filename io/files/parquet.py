@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, overload
 
 from ...sdk.coders.coder import shortened
-from ...sdk.columns.column_bundle import ColumnBundle, array_of
+from ...sdk.columns.column_bundle import ColumnBundle
+from ...sdk.columns.column_elements import array_of
 from ...sdk.errors import SinkError
 from ...sdk.options.value_provider import ValueProvider
 from ...sdk.pvalue import PCollection

@@ -9,7 +9,8 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...sdk.columns.column_bundle import ColumnBundle, Elements, as_dicts, as_rows, in_microseconds, rows_of_bundle
+from ...sdk.columns.column_bundle import ColumnBundle, in_microseconds, rows_of_bundle
+from ...sdk.columns.column_elements import Elements, as_dicts, as_rows
 from ...sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ...sdk.errors import ColumnError, SourceError
 from ...sdk.typehints.column_types import fields_of

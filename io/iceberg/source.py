@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any
 
 from ...frozen import frozen
-from ...sdk.columns.column_bundle import COLUMN_BUNDLE_SIZE, ColumnBundle, as_rows, in_microseconds
+from ...sdk.columns.column_bundle import COLUMN_BUNDLE_SIZE, ColumnBundle, in_microseconds
+from ...sdk.columns.column_elements import as_rows
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import SourceError
 from ..lakehouse.source import TableReading, TableSource

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Any, Protocol
 
 from ...frozen import frozen
-from ...sdk.columns.column_bundle import Elements, Pairs, as_nones, as_rows
+from ...sdk.columns.column_elements import Elements, Pairs, as_nones, as_rows
 from ...sdk.dofn.columns_dofn import ColumnsDoFn
 from ...sdk.dofn.dofn import MapDoFn
 from ..record_types import arrow_types_of

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from ...sdk.columns.column_bundle import COLUMN_BUNDLE_SIZE, as_rows
+from ...sdk.columns.column_bundle import COLUMN_BUNDLE_SIZE
+from ...sdk.columns.column_elements import as_rows
 from ..cdc.row_change import RowChange
 from .added_rows import AddedRowsReader, AddedRowsSource, VersionRows
 from .changes import SIGN, hashable

@@ -6,7 +6,8 @@ from typing import Any
 
 from ...frozen import frozen
 from ...sdk.coders.coder import shortened
-from ...sdk.columns.column_bundle import ColumnBundle, array_of
+from ...sdk.columns.column_bundle import ColumnBundle
+from ...sdk.columns.column_elements import array_of
 from ...sdk.elements.bundle import Bundle
 from ...sdk.errors import SinkError
 from ..records import as_dicts

@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ...sdk.columns.column_bundle import dicts_of, values_of
+from ...sdk.columns.column_elements import dicts_of, values_of
 from ...sdk.elements.row import Row, rows_of_dicts
 from ...sdk.errors import SinkError, SourceError
 from ...windowing.timestamp import Timestamp

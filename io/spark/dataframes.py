@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...sdk import graph
-from ...sdk.columns.column_bundle import ColumnBundle, as_rows
+from ...sdk.columns.column_bundle import ColumnBundle
+from ...sdk.columns.column_elements import as_rows
 from ...sdk.elements.bundle import Bundle
 from ...sdk.elements.row import Row
 from ...sdk.errors import PipelineError, SourceError, UnsupportedError

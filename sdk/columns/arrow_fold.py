@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from ...frozen import frozen
-from .column_bundle import Elements, Pairs, as_values, of_columns, values_of
+from .column_elements import Elements, Pairs, as_values, of_columns, values_of
 
 # The function that counts rows, nulls included.  It has no column.
 COUNT_ALL = "count_all"

@@ -15,7 +15,7 @@ import attrs
 
 from ...frozen import frozen
 from .arrow_fold import ArrowFold, encoded_column, has_odd_floats, is_ordinary
-from .column_bundle import values_of
+from .column_elements import values_of
 
 # The index of the function of a part that is a list.
 LIST = "list"

@@ -8,7 +8,7 @@ from typing import Any
 from ...frozen import frozen
 from ...persistence import stored_as
 from .arrow_lists import ends_of
-from .column_bundle import Elements
+from .column_elements import Elements
 
 
 @stored_as("tagged-columns", 1)
@@ -17,7 +17,7 @@ class Tagged:
     """Makes pairs of a tag and an element of a record batch.
 
     >>> import pyarrow
-    >>> from penstock.sdk.columns.column_bundle import as_values
+    >>> from penstock.sdk.columns.column_elements import as_values
     >>> Tagged(1, as_values)(pyarrow.record_batch({"x": ["a", "b"]}))
     [(1, 'a'), (1, 'b')]
     """
@@ -39,7 +39,7 @@ class Lists:
       elements: makes the elements of the structs, for each column.
 
     >>> import pyarrow
-    >>> from penstock.sdk.columns.column_bundle import as_rows
+    >>> from penstock.sdk.columns.column_elements import as_rows
     >>> Lists((as_rows,))(pyarrow.record_batch({"values": [[{"x": 1}, {"x": 2}], [{"x": 3}]]}))
     [[Row(x=1), Row(x=2)], [Row(x=3)]]
     """

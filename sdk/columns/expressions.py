@@ -19,17 +19,8 @@ from ..elements.row import fields_of
 from ..errors import ColumnError, missing_extra
 from ..user_code.signatures import label_of
 from .arrow_arithmetic import floored_quotient, quotient, remainder, scalar_of
-from .column_bundle import (
-    ColumnBundle,
-    Elements,
-    Pairs,
-    array_of,
-    as_dicts,
-    as_rows,
-    as_values,
-    of_columns,
-    values_of,
-)
+from .column_bundle import ColumnBundle
+from .column_elements import Elements, Pairs, array_of, as_dicts, as_rows, as_values, of_columns, values_of
 
 
 class Column:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .column_bundle import values_of
+from .column_elements import values_of
 
 # The names of the fields of a struct that stands for a tuple.
 _ITEM = "item"

@@ -9,17 +9,8 @@ from typing import Any
 from ...persistence import restores
 from ...triggers.pane import PANE_INFO_UNKNOWN, PaneInfo
 from ...windowing.timestamp import MIN_MICROS
-from ..columns.column_bundle import (
-    COLUMN_BUNDLE_SIZE,
-    ColumnBundle,
-    Elements,
-    as_dicts,
-    as_rows,
-    as_values,
-    batch_of_stream,
-    indexed,
-    stream_of,
-)
+from ..columns.column_bundle import COLUMN_BUNDLE_SIZE, ColumnBundle, batch_of_stream, indexed, stream_of
+from ..columns.column_elements import Elements, as_dicts, as_rows, as_values
 from ..elements.bundle import GLOBAL_WINDOWS, Bundle, expanded, narrowed
 from ..elements.defensive_copy import defensive_copies, defensive_copy
 from ..elements.row import Row

@@ -7,7 +7,8 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..columns.column_bundle import ColumnBundle, Elements, column_properties
+from ..columns.column_bundle import ColumnBundle, column_properties
+from ..columns.column_elements import Elements
 from ..elements.bundle import Bundle
 from ..elements.element_wrappers import TaggedOutput
 from .batched_dofn import BundleDoFn

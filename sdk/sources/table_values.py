@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 from ..coders.digest import digest_of
-from ..columns.column_bundle import ColumnBundle, as_rows, in_microseconds, rows_of_bundle
+from ..columns.column_bundle import ColumnBundle, in_microseconds, rows_of_bundle
+from ..columns.column_elements import as_rows
 from ..elements.row import Row
 from ..errors import ColumnError
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import attrs
 
-from ..columns.column_bundle import array_of, dicts_of, in_microseconds
+from ..columns.column_bundle import in_microseconds
+from ..columns.column_elements import array_of, dicts_of
 from ..elements.row import Row, fields_of, rows_of_dicts
 from ..errors import ColumnError
 from .batch import BatchConverter, has_class, mismatch, one_column

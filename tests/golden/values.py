@@ -42,7 +42,7 @@ from penstock.runners.spark.micro_batch.structured_streaming import _Position
 from penstock.sdk.coders.avro import AvroRecord
 from penstock.sdk.coders.key_encoding import CodedKey
 from penstock.sdk.coders.sharded_key import ShardedKey
-from penstock.sdk.columns import column_bundle
+from penstock.sdk.columns import column_elements
 from penstock.sdk.columns.column_bundle import ColumnBundle
 from penstock.sdk.columns.column_groups import Collected, Lists, Tagged
 from penstock.sdk.combine_fn import NOTHING
@@ -131,7 +131,7 @@ def _timeline() -> Timeline:
 
 
 _COLUMNS = pyarrow.record_batch({"a": [1, 2]})
-_TAGGED = Tagged(1, column_bundle.as_rows)
+_TAGGED = Tagged(1, column_elements.as_rows)
 _CONVERTER = BatchConverter.from_typehints(element_type=int, batch_type=numpy.ndarray)
 
 _ORDERS = Table("public.orders", 16384, (("id", 23), ("price", 1700)), (("id", "integer"),))
@@ -200,13 +200,13 @@ VALUES: dict[str, Any] = {
     "trigger-finished/1": FINISHED,
     "trigger-phase/1": Phase(True, 3),
     "trigger-seen/1": Seen(2, 10, "own"),
-    "column-bundle/1": ColumnBundle(_COLUMNS, column_bundle.as_rows),
-    "dicts-of-columns/1": column_bundle.as_dicts,
-    "rows-of-columns/1": column_bundle.as_rows,
-    "values-of-columns/1": column_bundle.as_values,
-    "tuples-of-columns/1": column_bundle.of_columns,
-    "nones-of-columns/1": column_bundle.as_nones,
-    "pairs-of-columns/1": column_bundle.Pairs(1, column_bundle.as_values, column_bundle.of_columns),
+    "column-bundle/1": ColumnBundle(_COLUMNS, column_elements.as_rows),
+    "dicts-of-columns/1": column_elements.as_dicts,
+    "rows-of-columns/1": column_elements.as_rows,
+    "values-of-columns/1": column_elements.as_values,
+    "tuples-of-columns/1": column_elements.of_columns,
+    "nones-of-columns/1": column_elements.as_nones,
+    "pairs-of-columns/1": column_elements.Pairs(1, column_elements.as_values, column_elements.of_columns),
     "tagged-columns/1": _TAGGED,
     "lists-of-columns/1": Lists((_TAGGED,)),
     "collected-columns/1": Collected(Lists((_TAGGED,)), 2, ("left", "right")),

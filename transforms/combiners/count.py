@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...sdk.columns.column_bundle import Pairs, as_nones
+from ...sdk.columns.column_elements import Pairs, as_nones
 from ...sdk.columns.expressions import Rearrangement
 from ...sdk.combine_fn import CountCombineFn
 from ...sdk.dofn.arrangement import WHOLE, ArrangementDoFn, Constant

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 from ...frozen import frozen
 from ...persistence import restores
 from ...sdk import typehints
-from ...sdk.columns.column_bundle import Elements, Pairs, as_rows, as_values, of_columns
+from ...sdk.columns.column_elements import Elements, Pairs, as_rows, as_values, of_columns
 from ...sdk.columns.expressions import Column, Projection, Rearrangement, field_of
 from ...sdk.combine_fn import CombineFn
 from ...sdk.dofn.arrangement import WHOLE, ArrangementDoFn, Part

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from ...frozen import frozen
 from ...sdk import typehints
-from ...sdk.columns.column_bundle import ColumnBundle, Elements, Pairs, as_values
+from ...sdk.columns.column_bundle import ColumnBundle
+from ...sdk.columns.column_elements import Elements, Pairs, as_values
 from ...sdk.columns.expressions import Column, ColumnOperation, OfFields, Projection, values_of_pairs
 from ...sdk.dofn.arrangement import FIRST, SECOND, WHOLE, ArrangementDoFn, Constant, Term
 from ...sdk.dofn.dofn import ColumnDoFn, DoFn, MapDoFn

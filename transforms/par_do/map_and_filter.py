@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from ...sdk.columns.column_bundle import Elements, Pairs, as_values, of_columns
+from ...sdk.columns.column_elements import Elements, Pairs, as_values, of_columns
 from ...sdk.columns.expressions import Column, ColumnOperation, Projection, Selection
 from ...sdk.dofn.dofn import (
     CallableDoFn,

@@ -14,7 +14,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from ...frozen import frozen
-from ...sdk.columns.column_bundle import ColumnBundle, array_of
+from ...sdk.columns.column_bundle import ColumnBundle
+from ...sdk.columns.column_elements import array_of
 from ...sdk.elements.row import fields_of
 from ...sdk.errors import ColumnError, PipelineError, UnsupportedError, missing_extra
 

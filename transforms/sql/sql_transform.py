@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...frozen import frozen
-from ...sdk.columns.column_bundle import ColumnBundle, Pairs, as_rows, as_values
+from ...sdk.columns.column_bundle import ColumnBundle
+from ...sdk.columns.column_elements import Pairs, as_rows, as_values
 from ...sdk.columns.column_groups import Lists
 from ...sdk.columns.expressions import Column, OfFields, Projection, ValueColumns, field_of, given
 from ...sdk.columns.nested_values import is_converted, python_values

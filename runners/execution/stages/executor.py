@@ -12,7 +12,8 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ....sdk import graph
-from ....sdk.columns.column_bundle import ColumnBundle, as_rows, light_rows
+from ....sdk.columns.column_bundle import ColumnBundle
+from ....sdk.columns.column_elements import as_rows, light_rows
 from ....sdk.dofn.dofn import BundleContextParam, BundleFinalizer, DoFn, FilterDoFn, FlatMapDoFn, MapDoFn
 from ....sdk.dofn.signature import Argument, user_function
 from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle, Shape, narrowed

@@ -19,7 +19,8 @@ from penstock.io.files.format import FileFormat
 from penstock.io.files.json import JsonFormat
 from penstock.io.files.parquet import ParquetFormat
 from penstock.io.files.write import FileSink
-from penstock.sdk.columns.column_bundle import ColumnBundle, as_dicts, as_rows, as_values
+from penstock.sdk.columns.column_bundle import ColumnBundle
+from penstock.sdk.columns.column_elements import as_dicts, as_rows, as_values
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import SinkError
 from penstock.sdk.sink import LabelledSink

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import penstock as beam
 from penstock.io.files.csv import CsvSource
 from penstock.io.files.csv_columns import CsvColumns, DifferentlyParsedError
-from penstock.sdk.columns.column_bundle import ColumnBundle, as_dicts
+from penstock.sdk.columns.column_bundle import ColumnBundle
+from penstock.sdk.columns.column_elements import as_dicts
 from penstock.sdk.elements.bundle import BUNDLE_SIZE
 from penstock.sdk.errors import SourceError
 

@@ -15,7 +15,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import penstock as beam
-from penstock.sdk.columns.column_bundle import ColumnBundle, as_dicts, as_rows, as_values
+from penstock.sdk.columns.column_bundle import ColumnBundle
+from penstock.sdk.columns.column_elements import as_dicts, as_rows, as_values
 from penstock.sdk.columns.expressions import Column, Projection, Selection, bundle_of_records, micros_of_column
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.errors import ColumnError

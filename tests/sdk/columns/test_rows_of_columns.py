@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet
 
 import penstock as beam
-from penstock.sdk.columns.column_bundle import values_of
+from penstock.sdk.columns.column_elements import values_of
 from penstock.sdk.user_code.signatures import fields_read
 from penstock.testing import assert_that, equal_to
 

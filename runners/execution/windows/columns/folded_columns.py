@@ -27,7 +27,8 @@ from .....sdk.columns.arrow_fold import (
     plain_column,
 )
 from .....sdk.columns.arrow_lists import LIST, ListFold, numbered_cells
-from .....sdk.columns.column_bundle import ColumnBundle, Elements, Pairs, as_values, of_columns, values_of
+from .....sdk.columns.column_bundle import ColumnBundle
+from .....sdk.columns.column_elements import Elements, Pairs, as_values, of_columns, values_of
 from .....sdk.elements.bundle import Bundle
 from .....windowing import BoundedWindow
 from ..combining import Fold, merge_into, merge_stamps

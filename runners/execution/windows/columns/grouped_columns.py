@@ -21,7 +21,8 @@ import attrs
 from .....frozen import frozen
 from .....sdk.columns.arrow_fold import plain_column
 from .....sdk.columns.arrow_lists import list_array, numbered_cells
-from .....sdk.columns.column_bundle import ColumnBundle, Pairs, has_fields
+from .....sdk.columns.column_bundle import ColumnBundle
+from .....sdk.columns.column_elements import Pairs, has_fields
 from .....sdk.columns.column_groups import Lists, Tagged
 from ..combining import merge_into, merge_stamps
 from .windowed_columns import (

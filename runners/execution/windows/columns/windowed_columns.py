@@ -15,7 +15,8 @@ import msgspec
 
 from .....sdk.columns.arrow_fold import key_column
 from .....sdk.columns.arrow_lists import numbered_cells
-from .....sdk.columns.column_bundle import ColumnBundle, Elements, Pairs, as_dicts
+from .....sdk.columns.column_bundle import ColumnBundle
+from .....sdk.columns.column_elements import Elements, Pairs, as_dicts
 from .....sdk.elements.bundle import BUNDLE_SIZE
 from .....triggers import ONLY_PANE
 from .....windowing import BoundedWindow

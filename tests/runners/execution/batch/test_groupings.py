@@ -25,7 +25,8 @@ from penstock.runners.execution.stages.side_input_views import SideInputViews
 from penstock.runners.execution.windows.cell_table import WindowOperator
 from penstock.runners.execution.windows.combining import Fold
 from penstock.runners.execution.windows.spilled_groups import GroupSpill
-from penstock.sdk.columns.column_bundle import ColumnBundle, Pairs, as_values, of_columns
+from penstock.sdk.columns.column_bundle import ColumnBundle
+from penstock.sdk.columns.column_elements import Pairs, as_values, of_columns
 from penstock.sdk.elements.bundle import Bundle
 from penstock.sdk.metrics import MetricsContainer
 from penstock.sdk.userstate import ReadModifyWriteStateSpec

@@ -27,7 +27,8 @@ from penstock.runners.execution.windows.cell_table import WindowOperator
 from penstock.runners.execution.windows.combining import Fold, FoldedBundle
 from penstock.sdk.coders import VarIntCoder, registry
 from penstock.sdk.coders.coded_key import coded
-from penstock.sdk.columns.column_bundle import ColumnBundle, of_columns
+from penstock.sdk.columns.column_bundle import ColumnBundle
+from penstock.sdk.columns.column_elements import of_columns
 from penstock.sdk.elements.bundle import GLOBAL_WINDOWS, Bundle
 from penstock.sdk.errors import InvalidKeyError
 from penstock.triggers import ONLY_PANE

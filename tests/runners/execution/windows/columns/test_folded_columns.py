@@ -25,7 +25,8 @@ from penstock.runners.execution.windows.cell_table import WindowOperator
 from penstock.runners.execution.windows.columns import folded_columns
 from penstock.runners.execution.windows.combining import Fold
 from penstock.sdk import graph
-from penstock.sdk.columns.column_bundle import ColumnBundle, Pairs, as_nones, as_rows, as_values, of_columns
+from penstock.sdk.columns.column_bundle import ColumnBundle
+from penstock.sdk.columns.column_elements import Pairs, as_nones, as_rows, as_values, of_columns
 from penstock.sdk.elements.bundle import Bundle
 from penstock.transforms.combiners.mean import MeanCombineFn
 from penstock.transforms.combiners.tuple_combine import SingleInputTupleCombineFn, TupleCombineFn

@@ -22,7 +22,8 @@ from penstock.runners.execution.windows.columns import grouped_columns
 from penstock.runners.execution.windows.combining import Fold
 from penstock.runners.execution.windows.spilled_groups import GroupSpill
 from penstock.sdk import graph
-from penstock.sdk.columns.column_bundle import ColumnBundle, Pairs, as_dicts, as_nones, as_rows, as_values, of_columns
+from penstock.sdk.columns.column_bundle import ColumnBundle
+from penstock.sdk.columns.column_elements import Pairs, as_dicts, as_nones, as_rows, as_values, of_columns
 from penstock.sdk.columns.column_groups import Tagged
 from penstock.sdk.elements.bundle import Bundle
 from penstock.windowing import IntervalWindow, TimestampCombiner
