@@ -285,7 +285,7 @@ def exchange_of(context: SparkContext) -> Exchange:
     def of_bytes() -> Exchange:
         exchange = _Bytes(context)
         # Describes a shuffle, without a job.
-        exchange.shuffled([exchange.sent(context.parallelize([], 1))], 1)
+        exchange.shuffled([exchange.sent(context.emptyRDD())], 1)
         return exchange
 
     return _either(BYTE_SHUFFLE, of_bytes, lambda: _Pairs(context))

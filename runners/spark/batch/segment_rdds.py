@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
@@ -23,7 +24,7 @@ from ...execution.plan.segments import Segment
 from ...execution.stages.side_input_views import SideInputViews
 from ..dataframes import blocks, each_as, frame_of, opened
 from ..jobs import Jobs
-from ..private import exchange_of, stage_named
+from ..private import Exchange, exchange_of, stage_named
 from .execution import BatchExecution, TaskReports, job_name, pickled_splits, uses_of
 from .partition_function import PartitionFunction, Reports, ShuffleRow, is_attempt, pickled_split, segment_of
 
@@ -76,7 +77,7 @@ class SparkBatchExecution(BatchExecution):
 
     def _release(self) -> None:
         for rdd in self._rdds.values():
-            rdd.unpersist()
+            _unpersist(rdd)
         self._destroy(list(self._side_inputs))
 
     def _destroy(self, side_inputs: Iterable[int]) -> None:
@@ -92,7 +93,7 @@ class SparkBatchExecution(BatchExecution):
         self._destroy(self.program.segments[number].side_outputs)
         rdd = self._rdds.pop(number, None)
         if rdd is not None:
-            rdd.unpersist()
+            _unpersist(rdd)
         self._forget_frames(number)
 
     def _forget_frames(self, number: int) -> None:
@@ -169,10 +170,13 @@ class SparkBatchExecution(BatchExecution):
         rows, partitions = self._rows(destination, [self._rdds[i] for i in senders]), self.program.partitions
         if self.program.is_stored(number):
             return rows.map(_flat)
-        exchange = exchange_of(self._context)
         with stage_named(self._context, ", ".join(self.program.segments[i].label for i in senders)):
-            sent = exchange.sent(rows.map(lambda row: (row[0] % partitions, _packed(row))))
-            return exchange.shuffled([sent], partitions).map(_unpacked)
+            sent = self._exchange.sent(rows.map(lambda row: (row[0] % partitions, _packed(row))))
+            return self._exchange.shuffled([sent], partitions).map(_unpacked)
+
+    @cached_property
+    def _exchange(self) -> Exchange:
+        return exchange_of(self._context)
 
     def _rows(self, destination: Destination, rdds: list[RDD[Any]]) -> RDD[Any]:
         def select(rows: Iterable[ShuffleRow]) -> Iterator[tuple[int, tuple[int, bytes]]]:
@@ -193,6 +197,12 @@ class SparkBatchExecution(BatchExecution):
             return messages.mapPartitions(each_as(pickled_split, schema))
         rows, partitions = pickled_splits(self.program, number, self._context.defaultParallelism)
         return self._context.parallelize(rows, partitions)
+
+
+def _unpersist(rdd: RDD[Any]) -> None:
+    # PySpark would make one in the JVM of an RDD that it has only described, with its pickled function.
+    if rdd.is_cached:
+        rdd.unpersist()
 
 
 # The key group and the position of a row that is shuffled.
