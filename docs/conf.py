@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import re
 import sys
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -202,9 +203,41 @@ def _escaped(line: str) -> str:
     return "".join(parts)
 
 
+def with_short_contents(app: Sphinx, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
+    """Let the navigation of a page be made of titles alone.
+
+    The theme asks for titles only.  Sphinx copies the contents of all pages first, down to each method, for each page.
+    """
+    if (navigation := context.get("toctree")) is None:
+        return
+
+    def of_titles(**options: Any) -> str:
+        whole = app.env.tocs
+        app.env.tocs = _titles(app) if options.get("titles_only") else whole
+        try:
+            return str(navigation(**options))
+        finally:
+            app.env.tocs = whole
+
+    context["toctree"] = of_titles
+
+
+@lru_cache
+def _titles(app: Sphinx) -> dict[str, Any]:
+    """Return the contents of each page that has no other pages below it, without what is below its title."""
+    titles = dict(app.env.tocs)
+    for page in titles.keys() - app.env.toctree_includes.keys():
+        titles[page] = titles[page].deepcopy()
+        for item in titles[page].children:
+            item.children[1:] = []
+    return titles
+
+
 def setup(app: Sphinx) -> None:
     """Connect the steps of the build that are this site's own."""
     app.connect("source-read", expand)
     app.connect("autodoc-skip-member", is_left_out)
+    # Before the theme, which makes the navigation.
+    app.connect("html-page-context", with_short_contents, priority=400)
     # Before napoleon, which makes fields of `Args:`.
     app.connect("autodoc-process-docstring", as_restructured_text, priority=400)
