@@ -21,7 +21,7 @@ COMPILE := $(BIN)/python -m compileall -q -j 0 *.py $(PACKAGES)
 CORE := $(VENV)/installed-core
 FULL := $(VENV)/installed-all
 
-.PHONY: help demo test properties capabilities lint format bench kills spark_kills executor_kills connector_kills epochs deployments shop shop_kills kafka beam without_beam simulate starts servers brokers archive types floors docs links release changelog clean
+.PHONY: help demo test properties capabilities lint format bench kills spark_kills executor_kills connector_kills epochs deployments shop shop_kills kafka beam without_beam simulate starts servers brokers archive compiled types floors docs links release changelog clean
 
 help:
 	@echo 'make demo          install the core and run the example'
@@ -60,12 +60,17 @@ CAPABILITIES := $(VENV)/capabilities.json
 archive: servers $(FULL)
 	@$(BIN)/python tests/servers/archived_java.py
 
-# The tests come last, so that their closing line is the last one printed, but for the names of those that failed: what
-# libraries print as the process ends comes between.  They start a thousand processes, and each would compile what was
-# changed since the installation.
-test:
-	@$(MAKE) --jobs=2 servers lint archive brokers
+# What was changed since the installation, which a thousand processes of the tests would compile, and the tests, as pytest
+# compiles them when it collects them: there one process would, before the others start.  A test that can't be collected
+# is an error of the run itself.
+compiled: $(FULL)
 	@$(COMPILE)
+	@$(BIN)/pytest -q --collect-only >/dev/null || true
+
+# The tests come last, so that their closing line is the last one printed, but for the names of those that failed: what
+# libraries print as the process ends comes between.
+test:
+	@$(MAKE) --jobs=2 servers lint archive brokers compiled
 	@$(BIN)/pytest -q --spark-beside --time-limit=400 --capabilities=$(CAPABILITIES) || { cat .pytest_cache/v/cache/lastfailed; exit 1; }
 
 capabilities: $(FULL)
