@@ -72,17 +72,18 @@ class KilledProgram:
         """Wait for a condition or the end of the program.
 
         Args:
-          pause: the seconds between two looks, which take time from the program.
+          pause: the seconds between two looks, which take time from the program; three times a look's own if longer.
 
         Returns:
           Whether the condition holds.
         """
-        deadline = time.monotonic() + PATIENCE
+        deadline = (began := time.monotonic()) + PATIENCE
         while not holds():
             if self.process.poll() is not None:
                 return bool(holds())
             assert time.monotonic() < deadline, self.log
-            time.sleep(pause)
+            time.sleep(min(1.0, max(pause, 3 * (time.monotonic() - began))))
+            began = time.monotonic()
         return True
 
     def kill_worker(self, choose: random.Random) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -35,12 +36,14 @@ def watched(
     Args:
       look: returns what there is; None for nothing yet.
       may_fail: errors of a store that is stopped.
-      pause: the seconds between two looks.
+      pause: the seconds between two looks; three times a look's own if longer.
     """
     watch, is_over = Watch(), threading.Event()
 
     def run() -> None:
-        while not is_over.wait(pause):
+        took = 0.0
+        while not is_over.wait(min(1.0, max(pause, 3 * took))):
+            began = time.monotonic()
             try:
                 found = look()
             except may_fail:
@@ -48,6 +51,8 @@ def watched(
             except Exception as error:
                 watch.wrong.append(error)
                 continue
+            finally:
+                took = time.monotonic() - began
             if found is not None:
                 watch.looks += 1
                 if is_wrong(found):
