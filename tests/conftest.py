@@ -204,22 +204,28 @@ def connect_session(spark_connect: str) -> Iterator[Any]:
 
 
 def look_up_classes_once(patch: pytest.MonkeyPatch) -> None:
-    """Let py4j look up each class once: otherwise the JVM searches all jars for each name, again and again."""
-    from py4j.java_gateway import JavaClass, JVMView
+    """Let py4j look up each class and package once: otherwise the JVM searches all jars again and again."""
+    from py4j.java_gateway import JavaClass, JavaPackage, JVMView
 
-    look_up = JVMView.__getattr__
-    found: dict[tuple[int, str], tuple[Any, JavaClass]] = {}
+    found: dict[tuple[Any, ...], tuple[Any, Any]] = {}
 
-    def class_or_package(view: Any, name: str) -> Any:
-        if (id(view), name) not in found:
-            one = look_up(view, name)
-            if not isinstance(one, JavaClass):
-                return one
-            # With the view, so that its id remains its own.
-            found[id(view), name] = view, one
-        return found[id(view), name][1]
+    def once(look_up: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+        def class_or_package(owner: Any, name: str) -> Any:
+            # Two packages of one name are one.
+            known = (owner.__dict__.get("_fqn") or id(owner), id(owner._gateway_client), name)
+            if known not in found:
+                one = look_up(owner, name)
+                # What isn't a class passes for a package.
+                if not isinstance(one, JavaClass) and not (isinstance(one, JavaPackage) and name.islower()):
+                    return one
+                # With the owner, so that its id remains its own.
+                found[known] = owner, one
+            return found[known][1]
 
-    patch.setattr(JVMView, "__getattr__", class_or_package)
+        return class_or_package
+
+    for kind in (JVMView, JavaPackage):
+        patch.setattr(kind, "__getattr__", once(kind.__getattr__))
 
 
 def pickle_tests_by_value(pickler: Any) -> None:
