@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from servers import archived_java
 
 from penstock.runners.spark.session import NO_JAVA, find_java, java_home, wrapper_home
 from penstock.sdk.errors import RunnerError
@@ -101,6 +102,7 @@ def test_a_pipeline_runs_on_spark_without_a_java_on_the_machine(tmp_path: Path) 
             if tool != "java" and not (tools / tool).exists():
                 (tools / tool).symlink_to(Path(directory) / tool)
     environ = {"PATH": str(tools), "HOME": str(tmp_path), "TMPDIR": str(tmp_path), "SPARK_LOCAL_IP": "127.0.0.1"}
+    environ["JAVA_TOOL_OPTIONS"] = archived_java.OPTIONS
     environ |= {name: os.environ[name] for name in ("PYTHONPATH", "SPARK_CONF_DIR") if name in os.environ}
     ran = subprocess.run(
         [sys.executable, "-c", SMALL_PIPELINE, tmp_path / "counts"],
