@@ -124,6 +124,33 @@ def key_groups(keys: Sequence[Any], groups: int = KEY_GROUPS) -> list[int]:
     return [known[key] for key in keys]
 
 
+def encode_keys(keys: Sequence[Any]) -> list[bytes]:
+    """Return the `encode_key` of each key, for strings and ints in half the time.
+
+    >>> encode_keys([1, 2]) == [encode_key(1), encode_key(2)]
+    True
+    """
+    kinds = set(map(type, keys))
+    try:
+        if kinds == {str}:
+            return [b"s" + key.encode() for key in keys]
+        if kinds == {int}:
+            return [b"i" + key.to_bytes(8, "big", signed=True) for key in keys]
+    except (OverflowError, UnicodeEncodeError):
+        pass
+    return list(map(encode_key, keys))
+
+
+def groups_of_encoded(encoded: Sequence[bytes]) -> list[int]:
+    """Return the key group of each key that `encode_key` has encoded.
+
+    >>> groups_of_encoded(encode_keys(["a", 1.5])) == key_groups(["a", 1.5])
+    True
+    """
+    down, last = BITS - (KEY_GROUPS - 1).bit_length(), KEY_GROUPS - 1
+    return [crc32(own) * MULTIPLIER >> down & last for own in encoded]
+
+
 def encode_key(key: Any) -> bytes:
     """Return the encoding of a key: equal for equal keys, different for different ones.
 

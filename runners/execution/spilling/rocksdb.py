@@ -29,6 +29,7 @@ import weakref
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby, islice, takewhile
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ....sdk.coders.key_encoding import KEY_GROUPS
@@ -51,6 +52,8 @@ _ID = struct.Struct(">Q")
 # No time; no timestamp is that early.
 _NEVER = -(1 << 63)
 _BIAS = 1 << 63
+NO_TIMES: Times = (None, None, None)
+_NO_TIMES = _TIMES.pack(_NEVER, _NEVER, _NEVER)
 
 # The name of the directory of a database, in the temporary one.
 _DATABASE = "database"
@@ -203,6 +206,10 @@ def _opened(path: str, buffer: int) -> Any:
     options.create_if_missing(True)
     options.set_block_based_table_factory(blocks)
     options.set_write_buffer_size(buffer // 2)
+    # They would be looked for among those in memory, which takes longer than in files.
+    options.set_memtable_whole_key_filtering(True)
+    options.set_memtable_prefix_bloom_ratio(0.1)
+    options.set_level_zero_file_num_compaction_trigger(8)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_max_background_jobs(2)
     options.set_keep_log_file_num(1)
@@ -262,8 +269,12 @@ class SpilledEntries:
         from rocksdict import WriteBatch
 
         batch = WriteBatch(raw_mode=True)
-        for id, times, data in entries:
+        # RocksDB adds neighbours faster.
+        for id, times, data in sorted(entries, key=itemgetter(0)):
             self._count += 1
+            if times is NO_TIMES:
+                batch.put(self._entry + id, _NO_TIMES + data)
+                continue
             batch.put(self._entry + id, _TIMES.pack(*(_NEVER if t is None else t for t in times)) + data)
             for order, time in enumerate(times):
                 if time is not None:
@@ -288,13 +299,15 @@ class SpilledEntries:
                 continue
             self._count -= 1
             batch.delete(self._entry + id)
+            found.append(value[_TIMES.size :])
+            if value.startswith(_NO_TIMES):
+                continue
             for order, time in enumerate(_TIMES.unpack_from(value)):
                 if time != _NEVER:
                     at = _TIME.pack(time + _BIAS) + id
                     batch.delete(self._orders[order] + at)
                     if at == self._from[order]:
                         self._is_there[order] = False
-            found.append(value[_TIMES.size :])
         if batch.len():
             self._database.rocksdb.write(batch)
         return found

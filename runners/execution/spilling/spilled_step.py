@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from ....sdk.coders.key_encoding import encode_key, key_groups
+from ....sdk.coders.key_encoding import KEY_GROUPS, encode_keys, groups_of_encoded
 from ....sdk.elements.bundle import Windows
 from ....windowing import BoundedWindow
 from ..serialization.records import unpickled
@@ -18,6 +18,9 @@ NUMBERED = 1 + _SIZE
 _NEVER_REACHED = 1 << 32
 # In place of a window, if there is none.
 _NONE = bytes(_SIZE)
+
+# The first byte of an id, by key group.
+_GROUPS = [bytes([group]) for group in range(KEY_GROUPS)]
 
 
 # A window with its number, the number of its entries, and maybe a row.
@@ -75,8 +78,8 @@ class NumberedWindows:
         windows._last += _NEVER_REACHED
         return windows
 
-    def add_entry(self, window: BoundedWindow | None) -> bytes:
-        """Count an entry of a window, and return the window's number."""
+    def add_entry(self, window: BoundedWindow | None, count: int = 1) -> bytes:
+        """Count entries of a window, and return the window's number."""
         if window is None:
             return _NONE
         number = self._numbers.get(window)
@@ -85,7 +88,7 @@ class NumberedWindows:
             number = self._numbers[window] = self._last.to_bytes(_SIZE, "big")
             self._windows[number] = (window,)
             self._counts[number] = 0
-        self._counts[number] += 1
+        self._counts[number] += count
         return number
 
     def remove_entry(self, id: bytes) -> None:
@@ -110,11 +113,16 @@ class NumberedWindows:
 
     def ids(self, keys: list[Any], windows: Sequence[BoundedWindow | None], new: bool = False) -> list[bytes]:
         """Return the ids of entries; new ones are counted."""
-        number = self.add_entry if new else self.number_of
+        number, encoded = self.add_entry if new else self.number_of, encode_keys(keys)
         return [
-            bytes([group]) + number(window) + encode_key(key)
-            for group, key, window in zip(key_groups(keys), keys, windows)
+            _GROUPS[group] + number(window) + key
+            for group, key, window in zip(groups_of_encoded(encoded), encoded, windows)
         ]
+
+    def ids_in(self, window: BoundedWindow, keys: list[Any], new: bool = False) -> list[bytes]:
+        """Return the ids of entries of one window; new ones are counted."""
+        number, encoded = self.add_entry(window, len(keys)) if new else self.number_of(window), encode_keys(keys)
+        return [_GROUPS[group] + number + key for group, key in zip(groups_of_encoded(encoded), encoded)]
 
     def take_over(self, id: bytes, windows: NumberedWindows) -> bytes:
         """Count an entry that has an id by the numbers of others; return its id by these."""

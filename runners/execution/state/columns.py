@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from ....sdk.userstate.store import Container, StateColumn
 
 C = TypeVar("C", bound=Container)
+
+# In place of the value of a key that has none.
+ABSENT: Any = object()
 
 
 class ColumnOwner(Protocol):
@@ -54,11 +57,14 @@ class Column(StateColumn):
         if self.is_tracked:
             self.touch(key)
 
-    def take(self, key: Any) -> Any:
-        """Remove and return a key's value to spill it, which is no change."""
-        if self.dirty is not None:
-            self.dirty.pop(key, None)
-        return self.values.pop(key)
+    def take(self, keys: Sequence[Any]) -> list[Any]:
+        """Remove and return the values of keys to spill them, which is no change; `ABSENT` for a key without one."""
+        taken = [self.values.pop(key, ABSENT) for key in keys]
+        if self.dirty:
+            for key, value in zip(keys, taken):
+                if value is not ABSENT:
+                    self.dirty.pop(key, None)
+        return taken
 
     def load(self, key: Any, value: Any) -> None:
         """Take a key's value back, which was spilled."""

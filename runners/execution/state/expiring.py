@@ -8,13 +8,13 @@ in which they expire.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
 from ....sdk.userstate.state_ttl import StateTtl
 from ....sdk.userstate.timer_spec import TimeDomain
-from .columns import C, Column, ColumnOwner
+from .columns import ABSENT, C, Column, ColumnOwner
 
 # What follows a state's name in the name of the column with its times.  Names that users give don't have such an end.
 # After a change of the time domain the former times mean nothing.
@@ -75,9 +75,12 @@ class ExpiryTimes(Column):
             self._leave(key, before)
             super().remove(key)
 
-    def take(self, key: Any) -> Any:
-        self._leave(key, self.values[key])
-        return super().take(key)
+    def take(self, keys: Sequence[Any]) -> list[Any]:
+        taken = super().take(keys)
+        for key, micros in zip(keys, taken):
+            if micros is not ABSENT:
+                self._leave(key, micros)
+        return taken
 
     def load(self, key: Any, value: Any) -> None:
         self._add(key, value // self._width)

@@ -19,7 +19,7 @@ copy.  So taking a snapshot costs no more than listing the values, and it can be
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -33,7 +33,7 @@ from ....sdk.userstate.store import ATOMS
 from ....sdk.userstate.timer_spec import TimeDomain
 from ..serialization.column_codec import encode_column
 from ..user_errors import shortened
-from .columns import Column
+from .columns import ABSENT, Column
 from .expiring import ExpiringColumn, ExpiryTimes, expiring_state, expiry_column
 
 
@@ -57,10 +57,6 @@ class Change(NamedTuple):
     name: str
     kind: ChangeKind
     value: Any = None
-
-
-# The value of a key that has none any more.
-_GONE = object()
 
 
 class ColumnOfState(NamedTuple):
@@ -89,7 +85,7 @@ class ColumnOfState(NamedTuple):
         return [self._change(self.keys[at], self.values[at]) for at in places]
 
     def _change(self, key: Any, value: Any) -> Change:
-        if value is _GONE:
+        if value is ABSENT:
             return Change(self.namespace, key, self.name, ChangeKind.REMOVE)
         if type(value) is Chunks and value.shared:
             return Change(self.namespace, key, self.name, ChangeKind.APPEND, value.new)
@@ -106,11 +102,13 @@ class KeyedState:
     Attributes:
       tracking: as given.
       dirty: the columns that have changed since the last snapshot.
+      has_ttls: whether any state expires.
       processing_time: that of the step, in microseconds.
     """
 
     def __init__(self, tracking: bool = False, ttls: Mapping[str, StateTtl] | None = None) -> None:
         self._ttls = ttls or {}
+        self.has_ttls = bool(ttls)
         self.processing_time = 0
         self._columns: dict[Any, dict[str, Column]] = {}
         self.tracking = tracking
@@ -172,15 +170,20 @@ class KeyedState:
         columns = self._columns.get(namespace, {})
         return {name: column.values[key] for name, column in columns.items() if key in column.values}
 
-    def take_out(self, namespace: Any, key: Any) -> dict[str, Any]:
-        """Remove a key's values to spill them, which is no change; return them.
+    def has_any(self, namespace: Any, key: Any) -> bool:
+        """Return whether a key has any value in a namespace."""
+        return any(key in column.values for column in self._columns.get(namespace, {}).values())
+
+    def take_out(self, namespace: Any, keys: Sequence[Any]) -> list[dict[str, Any]]:
+        """Remove the values of keys to spill them, which is no change; return those of each key by name.
 
         Empty columns stay until their window expires, since user code may have accessors to them.
         """
-        taken: dict[str, Any] = {}
+        taken: list[dict[str, Any]] = [{} for _ in keys]
         for name, column in self._columns.get(namespace, {}).items():
-            if key in column.values:
-                taken[name] = column.take(key)
+            for own, value in zip(taken, column.take(keys)):
+                if value is not ABSENT:
+                    own[name] = value
         return taken
 
     def put_back(self, namespace: Any, key: Any, taken: dict[str, Any]) -> None:
@@ -232,7 +235,7 @@ class KeyedState:
         # A namespace that was freed may have been used again, by columns that follow.
         changed = zip(self.dirty, self.forget_changes(), strict=True)
         return [
-            ColumnOfState(column.namespace, column.name, list(keys), [column.values.get(key, _GONE) for key in keys])
+            ColumnOfState(column.namespace, column.name, list(keys), [column.values.get(key, ABSENT) for key in keys])
             for column, keys in changed
         ]
 

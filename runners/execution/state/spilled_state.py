@@ -9,24 +9,27 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from functools import partial
+from itertools import chain, islice, repeat
 from math import ceil
 from typing import Any
 
 from ....sdk.coders.key_encoding import KEY_GROUPS, key_groups
-from ....sdk.elements.bundle import Bundle, expanded
+from ....sdk.elements.bundle import Bundle
 from ....windowing import BoundedWindow
 from ..serialization.records import pickled
 from ..spilling.memory import average, memory_of
-from ..spilling.rocksdb import PORTION, SpilledEntries, portions_of
+from ..spilling.rocksdb import NO_TIMES, PORTION, SpilledEntries, Times, portions_of
 from ..spilling.spilled_step import NumberedWindows, SpilledStep
 from .keyed_state import ChangeKind, KeyedState
 
-# The memory of a key's places in dictionaries, and of those of each of its cells, in bytes.
-_PLACES = 160
+# The memory of a key's place in a dictionary from which others are removed, in bytes: there are 3 to 6 places for each
+# when it grows.  A key is in one, and each of its cells in two.
+_PLACE = 90
+# That of an entry that is gone, with its key and the names of its cells.
+_GONE = _PLACE + 100
 
-# A window and a key.
-Entry = tuple[BoundedWindow, Any]
+_NONE: dict[Any, Any] = {}
 
 
 class SpilledState(SpilledStep):
@@ -47,12 +50,14 @@ class SpilledState(SpilledStep):
     ) -> None:
         super().__init__(label, entries, spill_excess, note_keys)
         self._state = state
-        # The entries in memory, the least recently used first.
-        self._used: dict[Entry, None] = {}
+        # The entries in memory by window and key, in each window the least recently used first; and by each the number
+        # of the snapshot after which it came into memory, where none has it among those in memory.
+        self._used: dict[BoundedWindow, dict[Any, int]] = {}
+        self._snapshot = 1
         self._average = 0.0
         self._measured = 0
-        # The entries that have been spilled since the last snapshot, with the names of their cells.
-        self._gone: dict[Entry, tuple[str, ...]] = {}
+        # By window and key, the names of cells that the last snapshot has as such in memory, and that aren't any more.
+        self._gone: dict[BoundedWindow, dict[Any, tuple[str, ...]]] = {}
 
     # Loading
 
@@ -62,13 +67,19 @@ class SpilledState(SpilledStep):
 
     def load_for(self, bundle: Bundle) -> None:
         """Load the entries of a bundle's elements."""
-        columns = bundle.values, expanded(bundle.windows, len(bundle))
-        entries = ((window, element[0]) for element, own in zip(*columns, strict=True) for window in own)
-        self._use(dict.fromkeys(entries))
+        by_window: dict[BoundedWindow, list[Any]] = {}
+        if isinstance(bundle.windows, tuple):
+            by_window = dict.fromkeys(bundle.windows, [key for key, _ in bundle.values])
+        else:
+            for (key, _), windows in zip(bundle.values, bundle.windows, strict=True):
+                for window in windows:
+                    by_window.setdefault(window, []).append(key)
+        for window, keys in by_window.items():
+            self._use(window, keys)
 
     def load_key(self, window: BoundedWindow, key: Any) -> None:
         """Load the entry of a key, before its timer fires."""
-        self._use({(window, key): None})
+        self._use(window, [key])
 
     def load_some(self, window: BoundedWindow) -> bool:
         """Load some entries of a window, which expires; return False if there are none."""
@@ -91,17 +102,17 @@ class SpilledState(SpilledStep):
         self._put_back(found)
         return len(found)
 
-    def _use(self, entries: dict[Entry, None]) -> None:
-        used, numbers = self._used, self._numbers
-        missing: list[Entry] = []
-        for entry in entries:
-            if entry in used:
-                del used[entry]
-            elif entry[0] in numbers:
-                missing.append(entry)
-            used[entry] = None
-        if missing:
-            self._take(numbers.ids([key for _, key in missing], [window for window, _ in missing]))
+    def _use(self, window: BoundedWindow, keys: Iterable[Any]) -> None:
+        """Load the entries of keys that are on disk, and note that all are used."""
+        used, now = self._used.setdefault(window, {}), self._snapshot
+        missing: list[Any] = []
+        for key in dict.fromkeys(keys):
+            number = used.pop(key, None)
+            if number is None:
+                missing.append(key)
+            used[key] = now if number is None else number
+        if missing and window in self._numbers:
+            self._take(self._numbers.ids_in(window, missing))
 
     def _take(self, ids: Sequence[bytes]) -> None:
         self._put_back(self._entries.take_all(ids))
@@ -111,53 +122,65 @@ class SpilledState(SpilledStep):
             window, key, values = _unpacked(id, data, self._numbers, self._loads)
             self._numbers.remove_entry(id)
             self._state.put_back(window, key, values)
-            self._gone.pop((window, key), None)
-            self._used[window, key] = None
+            was_recorded = self._gone.get(window, _NONE).pop(key, None) is not None
+            self._used.setdefault(window, {})[key] = 0 if was_recorded else self._snapshot
 
     # Spilling
 
+    @property
+    def _count(self) -> int:
+        return sum(map(len, self._used.values()))
+
     def memory(self) -> int:
         """Return the approximate memory of the loaded entries in bytes: their number times the average of a sample."""
-        count = len(self._used)
+        count = self._count
         if not self._measured / 2 < count < self._measured * 2:
             self.measure()
-        return round(len(self._used) * self._average)
+            count = self._measured
+        return round(count * self._average) + sum(map(len, self._gone.values())) * _GONE
 
     def measure(self) -> None:
         """Take another sample."""
-        if len(self._used) > 2 * len(self._state):
+        if self._count > 2 * len(self._state):
             # Most entries have no state any more.
-            self._used = {entry: None for entry in self._used if self._cells(entry)}
-        self._average, self._measured = average(self._used, self._memory_of), len(self._used)
+            for window, keys in list(self._used.items()):
+                self._used[window] = {key: number for key, number in keys.items() if self._state.has_any(window, key)}
+        self._used = {window: keys for window, keys in self._used.items() if keys}
+        self._measured = self._count
+        entries = ((window, key) for window, keys in self._used.items() for key in keys)
+        self._average = average(entries, self._measured, self._memory_of)
 
-    def _cells(self, entry: Entry) -> list[Any]:
-        window, key = entry
-        return list(self._state.of_key(window, key).values())
-
-    def _memory_of(self, entry: Entry) -> int:
-        cells = self._cells(entry)
-        return _PLACES * (1 + len(cells)) + memory_of(entry[1], *cells)
+    def _memory_of(self, entry: tuple[BoundedWindow, Any]) -> int:
+        cells = self._state.of_key(*entry)
+        return _PLACE * (1 + 2 * len(cells)) + memory_of(entry[1], *cells.values())
 
     def spill(self, share: float) -> None:
-        """Spill this share of the loaded entries, the least recently used first."""
-        count = min(len(self._used), ceil(len(self._used) * share))
-        for portion in portions_of(list(islice(self._used, count)), PORTION):
-            self._spill(portion)
+        """Spill this share of the loaded entries, of each window the least recently used first."""
+        for window, keys in list(self._used.items()):
+            for portion in portions_of(list(islice(keys, ceil(len(keys) * share))), 10 * PORTION):
+                self._spill(window, portion)
+            if not keys:
+                del self._used[window]
 
-    def _spill(self, entries: Sequence[Entry]) -> None:
-        found: list[tuple[BoundedWindow, Any, dict[str, Any]]] = []
-        for window, key in entries:
-            del self._used[window, key]
-            values = self._state.take_out(window, key)
-            if values:
-                found.append((window, key, values))
-                self._gone[window, key] = tuple(values)
-        keys = [key for _, key, _ in found]
+    def _spill(self, window: BoundedWindow, keys: list[Any]) -> None:
+        used, gone = self._used[window], self._gone.setdefault(window, {})
+        numbers = list(map(used.pop, keys))
+        found = list(zip(keys, self._state.take_out(window, keys)))
+        gone.update(
+            (key, tuple(values)) for (key, values), number in zip(found, numbers) if number < self._snapshot and values
+        )
+        if not all(values for _, values in found):
+            found = [(key, values) for key, values in found if values]
+        if not found:
+            return
+        keys = [key for key, _ in found]
         self._note_keys(keys)
-        ids = self._numbers.ids(keys, [window for window, _, _ in found], new=True)
-        data = (pickled((key, values), self._label, "State has to be data.") for _, key, values in found)
-        times = [(*self._state.due_times(values), None) for _, _, values in found]
-        self._entries.put(zip(ids, times, data))
+        data = (pickled(entry, self._label, "State has to be data.") for entry in found)
+        times = (self._times_of(values) for _, values in found) if self._state.has_ttls else repeat(NO_TIMES)
+        self._entries.put(zip(self._numbers.ids_in(window, keys, new=True), times, data))
+
+    def _times_of(self, values: dict[str, Any]) -> Times:
+        return (*self._state.due_times(values), None)
 
     # Snapshots
 
@@ -167,11 +190,13 @@ class SpilledState(SpilledStep):
         They are those of now, also if they are asked for later, in another thread.
         """
         gone, self._gone = self._gone, {}
+        self._snapshot += 1
 
         def by_group() -> Iterator[tuple[int, list[tuple[Any, ...]]]]:
             found: dict[int, list[tuple[Any, ...]]] = {}
-            for group, ((window, key), names) in zip(key_groups([key for _, key in gone]), gone.items()):
-                found.setdefault(group, []).extend((window, key, name, ChangeKind.REMOVE, None) for name in names)
+            for window, keys in gone.items():
+                for group, (key, names) in zip(key_groups(list(keys)), keys.items()):
+                    found.setdefault(group, []).extend((window, key, name, ChangeKind.REMOVE, None) for name in names)
             yield from found.items()
 
         return by_group()
@@ -182,14 +207,28 @@ class SpilledState(SpilledStep):
         They are those of now, also if they are asked for later, in another thread.
         """
         self._gone.clear()
+        self._snapshot += 1
         windows = NumberedWindows.of(self._numbers.plain())
         return ((group, records_in(entries, windows)) for group, entries in self._entries.by_group())
 
     def restore(self, changes: Iterable[tuple[Any, ...]]) -> None:
         """Apply the changes of a snapshot."""
         for portion in portions_of(changes, PORTION):
-            self._use({(window, key): None for window, key, *_ in portion})
+            keys: dict[BoundedWindow, dict[Any, None]] = {}
+            for window, key, *_ in portion:
+                keys.setdefault(window, {})[key] = None
+            for window, own in keys.items():
+                self._use(window, own)
             self._state.restore(portion)  # type: ignore[arg-type]
+            for window, own in keys.items():
+                used = self._used[window]
+                for key in own:
+                    if self._state.has_any(window, key):
+                        # The snapshot has it among those in memory.
+                        used[key] = 0
+                    else:
+                        # It may be on disk.
+                        del used[key]
             self.spill_excess()
 
 

@@ -123,10 +123,9 @@ class SpilledCells(SpilledStep):
 
     def measure(self) -> None:
         """Measure another sample."""
-        found = [window.accumulators for window in self._windows.by_window.values() if window.accumulators]
-        averages = [average(cells.items(), _memory_of) * len(cells) for cells in found]
+        cells = (cell for window in self._windows.by_window.values() for cell in window.accumulators.items())
         self._measured = self._windows.number_uniform
-        self._average = sum(averages) / self._measured if self._measured else 0.0
+        self._average = average(cells, self._measured, _memory_of)
 
     def spill(self, share: float) -> None:
         """Spill a share of the cells in memory: of the windows with the most, the keys that came last.

@@ -114,7 +114,7 @@ class SpilledWindows(SpilledStep):
     def load_states(self, keys: list[Any], window: BoundedWindow) -> None:
         """Load a window of these keys."""
         if keys and window in self._numbers:
-            self._load(self._numbers.ids(keys, [window] * len(keys)))
+            self._load(self._numbers.ids_in(window, keys))
 
     def forget(self, states: Iterable[WindowState]) -> None:
         """Forget windows in memory, which have become uniform."""
@@ -182,7 +182,7 @@ class SpilledWindows(SpilledStep):
     def measure(self) -> None:
         """Measure another sample."""
         self.use()
-        self._average, self._measured = average(self._used, self._memory_of), self._number
+        self._average, self._measured = average(self._used, len(self._used), self._memory_of), self._number
 
     @property
     def _number(self) -> int:

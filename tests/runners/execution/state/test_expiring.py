@@ -123,7 +123,7 @@ def test_keys_on_disk_take_no_memory(database: SpillDatabase) -> None:
     for key in range(100):
         column.begin_call(key, 0)
         column.put(key, "x")
-    taken = [state.take_out("w", key) for key in range(100)]
+    taken = state.take_out("w", range(100))
     assert [] == times.expired(10**12, 1_000)
     for key, values in enumerate(taken):
         state.put_back("w", key, values)
