@@ -375,6 +375,7 @@ GOLDEN = [
     Golden("state, tables", state, to_text, "barriers", 3, parallelisms=(2, 3, 1), state_memory=2_000),
     Golden("windows, tables", windows, to_table, "barriers", 5, parallelisms=(2, 3, 1), state_memory=2_000),
     Golden("windows, tables of batches", windows, to_table, "batches", 4, parallelisms=(2, 3), state_memory=2_000),
+    Golden("timers, tables", state, to_text, "barriers", 3, parallelisms=(2, 3, 1), state_memory=2_000),
     Golden("window runs, tables", windows, to_table, "barriers", 5, parallelisms=(2, 3, 1), state_memory=2_000),
 ]
 

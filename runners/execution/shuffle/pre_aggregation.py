@@ -230,7 +230,9 @@ class PreAggregation:
         if elements >= self._measured_at:
             self._measured_at = 2 * elements
             every = [each for table in self._tables.values() for each in table.accumulators()]
-            self._is_large = len(every) * average(every, len(every), memory_of) + sum(c.nbytes for c in in_columns) > MOST_BYTES
+            self._is_large = (
+                len(every) * average(every, len(every), memory_of) + sum(c.nbytes for c in in_columns) > MOST_BYTES
+            )
         return self._is_large or sum(map(len, self._tables.values())) >= MOST_ENTRIES
 
     def matters(self, watermark: int) -> bool:

@@ -37,6 +37,9 @@ from ..change_tracking import ChangeTracker
 
 EVENT_TIME, PROCESSING_TIME = TimeDomain.WATERMARK, TimeDomain.REAL_TIME
 
+# Fewer entries are not worth cleaning up.
+_FEW = 64
+
 
 class Timer(NamedTuple):
     """A timer that is set.
@@ -79,13 +82,14 @@ class TimerChange(NamedTuple):
 
 
 class _Entry:
-    """A timer in the heaps; `is_set` until it is cleared, moved or fired."""
+    """A timer in the heaps, with a number that grows; `is_set` until it is cleared, moved or fired."""
 
-    __slots__ = ("domain", "is_set", "timer")
+    __slots__ = ("domain", "is_set", "number", "timer")
 
-    def __init__(self, timer: Timer, domain: TimeDomain) -> None:
+    def __init__(self, timer: Timer, domain: TimeDomain, number: int) -> None:
         self.timer = timer
         self.domain = domain
+        self.number = number
         self.is_set = True
 
 
@@ -113,9 +117,13 @@ class _Heap:
         """Note that an entry is no longer set."""
         self._unset += 1
         if self._unset > _FEW and 2 * self._unset > len(self.items):
-            self.items = [item for item in self.items if item[2].is_set]
-            heapify(self.items)
-            self._unset = 0
+            self.forget_unset()
+
+    def forget_unset(self) -> None:
+        """Remove the entries that are no longer set."""
+        self.items = [item for item in self.items if item[2].is_set]
+        heapify(self.items)
+        self._unset = 0
 
     def in_order(self) -> list[tuple[int, int, _Entry]]:
         """Return the entries that are set, in order."""
@@ -131,6 +139,9 @@ class Timers:
     def __init__(self) -> None:
         # By window, then by key, family and tag.
         self._set: dict[Any, dict[tuple[Any, str, str], _Entry]] = {}
+        # All families so far, and by window and key the families and tags of timers that have a tag.
+        self._families: dict[str, None] = {}
+        self._tagged: dict[tuple[Any, Any], dict[tuple[str, str], None]] = {}
         self._heaps = {EVENT_TIME: _Heap(), PROCESSING_TIME: _Heap()}
         self._holds = _Heap()
         self._count = 0
@@ -154,10 +165,13 @@ class Timers:
                     return
                 del own[name]
                 self._unset(before)
-        entry = own[name] = _Entry(timer, domain)
+        self._count += 1
+        entry = own[name] = _Entry(timer, domain, self._count)
+        self._families[timer.family] = None
+        if timer.tag:
+            self._tagged.setdefault((timer.window, timer.key), {})[timer.family, timer.tag] = None
         if self._since is not None:
             self._since.add(entry)
-        self._count += 1
         heappush(self._heaps[domain].items, (timer.fire, self._count, entry))
         heappush(self._holds.items, (timer.output, self._count, entry))
 
@@ -171,6 +185,12 @@ class Timers:
         self._unset(own.pop(name))
         if not own:
             del self._set[window]
+        key, family, tag = name
+        if tag:
+            tagged = self._tagged[window, key]
+            del tagged[family, tag]
+            if not tagged:
+                del self._tagged[window, key]
 
     def _unset(self, entry: _Entry) -> None:
         entry.is_set = False
@@ -226,6 +246,26 @@ class Timers:
         """Return the windows that have any timer."""
         return list(self._set)
 
+    def of_key(self, window: Any, key: Any) -> list[TimerChange]:
+        """Return the timers of a key, in the order in which they were set."""
+        own = self._set.get(window, {})
+        names = [(key, family, "") for family in self._families]
+        names += ((key, *tagged) for tagged in self._tagged.get((window, key), ()))
+        found = [own[name] for name in names if name in own]
+        return [_set_to(entry) for entry in sorted(found, key=lambda entry: entry.number)]
+
+    def take_out(self, window: Any, key: Any) -> list[TimerChange]:
+        """Remove the timers of a key to spill them; return them in the order in which they were set."""
+        taken = self.of_key(window, key)
+        for change in taken:
+            self._remove(window, (key, change.family, change.tag))
+        return taken
+
+    def forget_unset(self) -> None:
+        """Let go of the memory of timers that are no longer set."""
+        for heap in (*self._heaps.values(), self._holds):
+            heap.forget_unset()
+
     # Snapshots
 
     def snapshot(self) -> list[TimerChange]:
@@ -254,19 +294,20 @@ class Timers:
         return [] if since is None else [since.added, since.removed]
 
     def restore(self, changes: Iterable[TimerChange]) -> None:
-        """Restore the timers of a snapshot with the changes after it, and start a new log of changes."""
-        last: dict[Any, tuple[Timer, TimeDomain]] = {}
+        """Restore timers of a snapshot and of the changes after it, which are no changes since then."""
+        since, self._since = self._since, None
+        self.apply(changes)
+        self._since = ChangeTracker() if since is None else since
+
+    def apply(self, changes: Iterable[TimerChange]) -> None:
+        """Set and clear timers."""
         for key, window, family, tag, fire, output, pane, domain in changes:
-            name = key, window, family, tag
             # A timer that is set again follows others of its time.
-            last.pop(name, None)
+            self.clear(window, key, family, tag)
             if fire is not None:
                 assert pane is not None
                 assert domain is not None
-                last[name] = Timer(fire, output, *name, pane), domain
-        for timer, domain in last.values():
-            self.set(timer, domain)
-        self.forget_changes()
+                self.set(Timer(fire, output, key, window, family, tag, pane), domain)
 
     def _is_set(self, key: Any, window: Any, family: str, tag: str) -> bool:
         return self.get(window, key, family, tag) is not None
@@ -280,7 +321,3 @@ def _name(entry: _Entry) -> tuple[Any, Any, str, str]:
 def _set_to(entry: _Entry) -> TimerChange:
     fire, output, key, window, family, tag, pane = entry.timer
     return TimerChange(key, window, family, tag, fire, output, pane, entry.domain)
-
-
-# Fewer entries are not worth cleaning up.
-_FEW = 64

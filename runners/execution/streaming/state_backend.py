@@ -28,10 +28,11 @@ from ..spilling.rocksdb import SpillDatabase, SpilledEntries
 from ..spilling.spilled_step import NumberedWindows
 from ..state.key_types import SpilledTypes
 from ..state.spilled_state import SpilledState
+from ..state.spilled_timers import SpilledTimers
 from ..user_errors import guarded
 from ..windows.spilled_cells import SpilledCells
 from ..windows.spilled_windows import SpilledWindows
-from .snapshot_chunks import RUNS, STATE, WINDOWS, Chunk
+from .snapshot_chunks import RUNS, STATE, TIMERS, WINDOWS, Chunk
 from .state_settings import BUFFERS, StateSettings
 from .tables import NotedStep, StoredTables, note_of, steps_of
 
@@ -60,7 +61,7 @@ class StateBackend:
         self._database = SpillDatabase(settings.directory, settings.buffer)
         self._groupings = groupings
         self.awaits_tables = False
-        self._steps: dict[tuple[str, str], SpilledWindows | SpilledCells | SpilledState] = {}
+        self._steps: dict[tuple[str, str], SpilledWindows | SpilledCells | SpilledState | SpilledTimers] = {}
         self._types: dict[tuple[str, str], SpilledTypes] = {}
         # The part of a checkpoint whose tables the database began with.
         self._origin: PartReference | None = None
@@ -76,11 +77,16 @@ class StateBackend:
             executor = run.executor
             executor.spilled = SpilledState(executor.state, label, *self._arguments(label, STATE))
             self._steps[label, STATE] = executor.spilled
+            if executor.domains:
+                executor.spilled_timers = SpilledTimers(executor.timers, label, *self._arguments(label, TIMERS))
+                self._steps[label, TIMERS] = executor.spilled_timers
 
     def _arguments(self, label: str, kind: str) -> tuple[SpilledEntries, Callable[[], None], Callable[[Any], None]]:
         types = self._types[label, kind] = SpilledTypes()
         entries = SpilledEntries(self._database, len(self._steps))
         of_step = [(label, WINDOWS), (label, RUNS)] if kind == WINDOWS else [(label, kind)]
+        if kind == TIMERS:
+            of_step = [(label, STATE), (label, TIMERS)]
         return entries, partial(self._spill_excess, of_step), types.add
 
     def spill_excess(self) -> None:

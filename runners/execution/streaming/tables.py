@@ -23,18 +23,32 @@ from ..serialization.records import pickled
 from ..spilling.rocksdb import Times, check_rocksdb, entries_of, noted_in, opened_to_read
 from ..spilling.spilled_step import Numbered, NumberedWindows
 from ..spilling.watched_directories import watch, watch_no_more
-from ..state import spilled_state
+from ..state import spilled_state, spilled_timers
 from ..state.key_types import KeyType, plain_types, types_in
 from ..windows import spilled_cells, spilled_windows
-from .snapshot_chunks import RUNS, STATE, WINDOWS, Chunk, Origin, RawChunk, raw_chunks_of, read_chunk, records_of
+from .snapshot_chunks import (
+    RUNS,
+    STATE,
+    TIMERS,
+    WINDOWS,
+    Chunk,
+    Origin,
+    RawChunk,
+    raw_chunks_of,
+    read_chunk,
+    records_of,
+)
 
-_VERSION = 1
+# The first version had no timers.
+_VERSION = 2
+_VERSIONS = frozenset({1, 2})
 
 # By kind of chunk, what makes records of entries.
 _RECORDS: dict[str, Callable[..., Any]] = {
     WINDOWS: spilled_windows.records_in,
     RUNS: spilled_cells.records_in,
     STATE: spilled_state.records_in,
+    TIMERS: spilled_timers.records_in,
 }
 
 
@@ -42,7 +56,7 @@ class NotedStep(NamedTuple):
     """A step with entries in a database.
 
     Attributes:
-      label, kind: the step's, and WINDOWS, RUNS or STATE.
+      label, kind: the step's, and WINDOWS, RUNS, STATE or TIMERS.
       number: the number that its entries begin with.
       size: how many there are.
       windows: see `NumberedWindows.plain`.
@@ -71,7 +85,7 @@ def steps_of(note: bytes, loads: Callable[[Any], Any], where: str) -> list[Noted
       where: the checkpoint, for errors.
     """
     version, plain = loads(note)
-    if version != _VERSION:
+    if version not in _VERSIONS:
         raise CorruptSnapshotError(where, f"tables of version {version}", f"version {_VERSION}")
     return [
         NotedStep(label, kind, number, size, windows, types_in(types))
