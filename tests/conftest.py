@@ -39,6 +39,9 @@ IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# gcsfs looks at it once in a process: otherwise it asks for what the server of tests doesn't have, again and again.
+os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
+
 # Times depend on the machine: no example fails for being slow.  CI tries the same examples on every run.
 hypothesis.settings.register_profile("local", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)

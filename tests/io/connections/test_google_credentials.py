@@ -71,8 +71,6 @@ def iam(monkeypatch: pytest.MonkeyPatch) -> Iterator[Iam]:
     for name in ("BIGQUERY_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST", "STORAGE_EMULATOR_HOST"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "shop")
-    # gcsfs looks at it once in a process: the server of other tests doesn't have what it asks for otherwise.
-    monkeypatch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
     _credentials_of.cache_clear()
     # Streams that other tests have left.
     monkeypatch.setattr("penstock.sdk.process.impersonation._running", [])
