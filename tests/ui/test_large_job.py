@@ -11,10 +11,14 @@ from servers.browser import Browser, running_browser, why_there_is_no_browser
 from support.runners.running_pages import running
 
 import penstock as beam
+from penstock.sdk.watermark_estimators import MonotonicWatermarkEstimator
 
 pytestmark = pytest.mark.skipif(why_there_is_no_browser() is not None, reason=str(why_there_is_no_browser()))
 
 STEPS, SUBTASKS, TASKS = 200, 32, 3
+
+# Elements a second.
+RATE = 2 * SUBTASKS
 
 VIEWS = ("steps", "event-time", "errors", "logs", "profile", "checkpoints", "graph")
 
@@ -40,7 +44,9 @@ look();
 
 def build(p: beam.Pipeline) -> None:
     """Add 200 steps in three tasks, with two shuffles."""
-    steps: Any = p | "Read" >> beam.io.GenerateSequence(0, None, 320, 1, partitions=SUBTASKS)
+    # Watermarks that move once a second: each goes to all subtasks, which kept both workers busy.
+    times = {"timestamp_fn": lambda n: n // RATE, "watermark_estimator": MonotonicWatermarkEstimator.default_provider()}
+    steps: Any = p | "Read" >> beam.io.GenerateSequence(0, None, RATE, 1, partitions=SUBTASKS, **times)
     for number in range(97):
         steps = steps | f"First {number}" >> beam.Map(lambda n: n)
     steps = steps | "Windows" >> beam.WindowInto(beam.window.FixedWindows(1))

@@ -21,12 +21,12 @@ pytestmark = pytest.mark.spark
 VIEWS = ["steps", "event-time", "checkpoints", "errors", "logs", "profile", "graph"]
 
 
-@pytest.fixture
-def browser(tmp_path: pathlib.Path) -> Iterator[Browser]:
-    """A browser."""
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser for both tests."""
     if (why := why_there_is_no_browser()) is not None:
         pytest.skip(why)
-    with running_browser(tmp_path) as running:
+    with running_browser(tmp_path_factory.mktemp("browser")) as running:
         yield running
 
 
