@@ -304,6 +304,9 @@ def test_a_standby_is_waited_for_until_it_is_promoted(
             reader = own.open()
             read_all(reader)
             own.run("UPDATE orders SET price = 11")
+            # The primary then sends all that it has before it ends.
+            streaming = "SELECT pid FROM pg_stat_replication WHERE state = 'streaming'"
+            wait_until(lambda: own.run(streaming), "the standby follows the primary")
             own.connection.close()
             primary.stop()
             standby.stop()
