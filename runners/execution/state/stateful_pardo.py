@@ -364,7 +364,7 @@ class StatefulExecutor(StageExecutor):
     def _fire_due(self, room: int) -> int:
         timers, expiries = self.timers, self._expiry_heap
         while room > 0:
-            self._load_due_timers()
+            self._load_due_timers(room)
             event, processing = timers.next(EVENT_TIME), timers.next(PROCESSING_TIME)
             if expiries and expiries[0][0] <= self.watermark and (event is None or expiries[0][0] < event):
                 room = self._expire(room)
@@ -379,8 +379,8 @@ class StatefulExecutor(StageExecutor):
                 break
         return room
 
-    def _load_due_timers(self) -> None:
-        """Load some of the timers that are due and come before those in memory, with the state of their keys."""
+    def _load_due_timers(self, room: int) -> None:
+        """Load timers that are due and fire before those in memory, with the state of their keys, at most so many."""
         spilled = self.spilled_timers
         if spilled is None:
             return
@@ -393,11 +393,15 @@ class StatefulExecutor(StageExecutor):
                 # Those that are loaded have to stay until they fire.
                 spilled.spill_excess()
                 by_window: dict[BoundedWindow, list[Any]] = {}
-                for window, key in spilled.load_due(order, now, PORTION):
+                for window, key in spilled.load_due(order, now, min(room, PORTION)):
                     by_window.setdefault(window, []).append(key)
                 assert self.spilled is not None
                 for window, keys in by_window.items():
                     self.spilled.load_keys(window, keys)
+                return
+            if in_memory is not None and in_memory <= now:
+                # The other domain's come later, and might spill them.
+                return
 
     def _fire(self, timer: Timer, domain: TimeDomain) -> None:
         fire, output, key, window, family, tag, pane = timer
@@ -426,12 +430,13 @@ class StatefulExecutor(StageExecutor):
                     room -= 1
                     timers.clear(window, timer.key, timer.family, timer.tag)
                     self._fire(current, PROCESSING_TIME)
+            self._load_due_timers(room)
             while (event := timers.next(EVENT_TIME)) is not None and event <= expiry:
                 if room <= 0:
                     return 0
                 room -= 1
                 self._fire(timers.pop(EVENT_TIME), EVENT_TIME)
-                self._load_due_timers()
+                self._load_due_timers(room)
         timers.free(window)
         if self.spilled_timers is not None:
             for _ in self.spilled_timers.load_each(window):
@@ -456,7 +461,6 @@ class StatefulExecutor(StageExecutor):
             for _ in self.spilled_timers.load_each(window):
                 yield from self.timers.of(window, PROCESSING_TIME)
                 self.spilled_timers.spill_excess()
-        self._load_due_timers()
 
     def _call_keys(self, window: BoundedWindow, on_expiry: Call, room: int) -> int:
         """Call the keys of a window that are in memory, at most so many; return how many more there may be."""
