@@ -126,7 +126,7 @@ def run_task(
         busy.begin()
 
     with scoped(metrics, seconds=counts.seconds), rarely_collected():
-        task = segment.task(views, attempt, counts, metrics, send, pace=pace_of_tasks())
+        task = segment.task(views, attempt, counts, metrics, send, cut=pace_of_tasks().parts)
         if watch is not None:
             watch.begin(task, [segment.segment], counts, metrics)
         try:

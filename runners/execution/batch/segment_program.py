@@ -12,14 +12,15 @@ import cloudpickle
 
 from ....frozen import frozen
 from ....sdk import graph
+from ....sdk.elements.bundle import BUNDLE_SIZE, Bundle
 from ....sdk.metrics import MetricsContainer, scoped
 from ....sdk.process.carried_settings import CarriedSettings
 from ....sdk.process.task_name import task_named
 from ....sdk.user_code.serialization import dumps, local_modules_by_value
-from ..clock import Pace
 from ..counters import BusyTime, Counts
 from ..error_transport import wrapped
 from ..gc_tuning import rarely_collected, set_modules_aside
+from ..operators.dataflow import Cut, uncut
 from ..operators.traffic import WorkerTraffic
 from ..plan.fusion import Grouping, Keyed, Plan, Source
 from ..plan.segments import Segment
@@ -42,6 +43,50 @@ ReadRow: TypeAlias = tuple[int, Any, bytes]
 
 # Returns by label the receivers of sinks that a task doesn't write to itself.
 OtherSinks: TypeAlias = Callable[[Send, Counts], Mapping[str, SinkOutput]]
+
+# The bytes that a task sends together, about: it holds them until its scheduler takes them.
+TOGETHER = 32 << 20
+
+
+class SentBytes:
+    """Cuts bundles so that what is sent of one part has a bounded size, however large values become.
+
+    The first part is one element, since a Map may make megabytes of it.
+
+    Args:
+      limit: the bytes, about.
+
+    Attributes:
+      bytes: what was sent, to be counted by the sender.
+
+    >>> sent, parts = SentBytes(1_000), []
+    >>> for part in sent.parts(Bundle(list(range(20)))):
+    ...     parts.append(len(part))
+    ...     sent.bytes += 200 * len(part)
+    >>> parts
+    [1, 4, 5, 5, 5]
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.bytes = 0
+        self._limit = limit
+        self._count = 1
+
+    def parts(self, bundle: Bundle) -> Iterator[Bundle]:
+        """Yield a bundle in parts, each of which is sent before the next is asked for.
+
+        A bundle of columns isn't divided: its elements are processed together.
+        """
+        if type(bundle) is not Bundle:
+            yield bundle
+            return
+        start, n = 0, len(bundle)
+        while start < n:
+            stop, before = min(n, start + self._count), self.bytes
+            yield bundle if stop - start == n else bundle.part(start, stop)
+            size = (self.bytes - before) / (stop - start)
+            self._count = max(1, int(min(4 * self._count, self._limit / size if size else BUNDLE_SIZE)))
+            start = stop
 
 
 @attrs.define
@@ -253,8 +298,10 @@ class SegmentProgram:
           counts_all: True if the report has also what has passed the edges within the segment.
         """
         output: list[Row] = []
+        sent = SentBytes(TOGETHER)
 
         def send(destination: Destination, number: int, block: bytes) -> None:
+            sent.bytes += len(block)
             output.append((destination, number, block))
 
         def take() -> list[Row]:
@@ -278,7 +325,7 @@ class SegmentProgram:
             # Each attempt writes under another name.
             unit = f"{partition}-{uuid.uuid4().hex[:8]}"
             sinks = {} if other_sinks is None else other_sinks(send, counts)
-            task = self.task(views, unit, counts, report.metrics, send, sinks)
+            task = self.task(views, unit, counts, report.metrics, send, sinks, sent.parts)
             sampler = task.sampled([self.segment], WorkerTraffic()) if counts_all else None
             rows = read if label is None else measured(read)
             for _ in self.run(task, [self._partition(rows)], send):
@@ -318,7 +365,7 @@ class SegmentProgram:
         metrics: MetricsContainer,
         send: Send,
         sinks: Mapping[str, SinkOutput] | None = None,
-        pace: Pace | None = None,
+        cut: Cut = uncut,
     ) -> SegmentTask:
         """Return a task of the segment; see `SegmentTask` for the arguments."""
         return SegmentTask(
@@ -333,7 +380,7 @@ class SegmentProgram:
             send,
             self._groups,
             sinks,
-            pace,
+            cut,
         )
 
     def run(self, task: SegmentTask, partitions: Iterable[Any], send: Send) -> Iterator[None]:

@@ -82,7 +82,7 @@ class SegmentTask:
       send: sends the blocks that leave the segment; None for a whole plan, which no block leaves.
       groups: the number of key groups.
       sinks: by label, the receivers of the elements of sinks that aren't written to here.
-      pace: how many elements are processed between two pauses; None for bundles as they come.
+      cut: divides the bundles of a source and of results, to pause behind each part.
 
     Attributes:
       outputs: its sinks at work.
@@ -102,9 +102,9 @@ class SegmentTask:
         send: Send | None = None,
         groups: int = KEY_GROUPS,
         sinks: Mapping[str, SinkOutput] | None = None,
-        pace: Pace | None = None,
+        cut: Cut = uncut,
     ) -> None:
-        self._in_parts: Cut = uncut if pace is None else pace.parts
+        self._in_parts = cut
         self._plan = plan
         self._counts = counts
         self._send = send

@@ -170,7 +170,7 @@ class RunInThisProcess(BatchRun):
         self._slot, self.has_begun = here.slot, True
         program = self.program
         arguments = program.plan.steps, SideInputViews(), program.transaction, "0", self.counts, self._metrics
-        task = self._task = SegmentTask(program.plan, program.segments, *arguments, pace=pace_of_tasks())
+        task = self._task = SegmentTask(program.plan, program.segments, *arguments, cut=pace_of_tasks().parts)
         if self._reporter is not None:
             self._reporter.begin(task, self.program.segments, self.counts, self._metrics)
         for segment in self.program.segments:
