@@ -21,7 +21,7 @@ COMPILE := $(BIN)/python -m compileall -q -j 0 *.py $(PACKAGES)
 CORE := $(VENV)/installed-core
 FULL := $(VENV)/installed-all
 
-.PHONY: help demo test properties capabilities lint format bench kills spark_kills executor_kills connector_kills epochs deployments shop shop_kills kafka beam without_beam simulate starts servers brokers archive compiled types floors docs links release changelog clean
+.PHONY: help demo test properties capabilities lint format bench kills spark_kills spark_matrix executor_kills connector_kills epochs deployments shop shop_kills kafka beam without_beam simulate starts servers brokers archive compiled types floors docs links release changelog clean
 
 help:
 	@echo 'make demo          install the core and run the example'
@@ -39,6 +39,7 @@ help:
 	@echo 'make kills         kill 100 workers and 20 coordinators of a running pipeline'
 	@echo 'make starts        run RUNS pipelines in workers, 200 if not said, from a program that no fork is safe in'
 	@echo 'make spark_kills   kill 10 drivers of micro-batches, and one at each point of a commit'
+	@echo 'make spark_matrix  run a suite on each supported version of PySpark, with two of Python and of Java'
 	@echo 'make executor_kills  kill executors of a cluster during 40 runs of pipelines in batch'
 	@echo 'make shop          run a shop: PostgreSQL, Kafka and a web service, into Iceberg and a dashboard'
 	@echo 'make shop_kills    the same, while 20 of its parts are killed'
@@ -155,6 +156,10 @@ epochs: $(FULL) servers
 deployments: servers $(FULL)
 	@$(BIN)/pytest -q -o faulthandler_timeout=1800 --deployments tests/deployments
 
+# ARGS choose versions: make spark_matrix ARGS='--spark 4.2 --python 3.13'
+spark_matrix: $(FULL)
+	@$(BIN)/python tests/spark_matrix $(ARGS)
+
 # Spark's package for Kafka is not in its wheel, and has to be of the same version; another one: make kafka SPARK=4.1.0
 SPARK ?= 4.0.0
 KAFKA := $(ROOT)/.kafka/$(SPARK)
@@ -251,4 +256,4 @@ $(FULL): pyproject.toml | $(BIN)/python
 	@touch $@ $(CORE)
 
 clean:
-	rm -rf $(VENV) .editable .kafka .bigquery .hadoop .beam .release build dist penstock.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .editable .kafka .bigquery .hadoop .beam .release .spark build dist penstock.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
