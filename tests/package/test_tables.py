@@ -14,7 +14,7 @@ from harness.timing import Figure, Figures, Quantity, Ratio
 from package.unpack_wheel import ROOT
 
 DOCS = ROOT / "docs"
-FILES = ("performance.json", "nexmark.json", "experiments.json")
+FILES = ("performance.json", "nexmark.json", "experiments.json", "spark_matrix.json")
 PAGES = {page: page.read_text() for page in sorted(DOCS.rglob("*.md"))}
 PAGES[ROOT / "README.md"] = (ROOT / "README.md").read_text()
 MADE = [page for page, text in PAGES.items() if "<!-- end of table -->" in text]
