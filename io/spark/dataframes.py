@@ -315,8 +315,9 @@ def _check(frame: Any, name: str, is_streaming: bool) -> None:
         return
     if is_streaming and type(frame).__module__.startswith("pyspark.sql.connect"):
         raise UnsupportedError(
-            f"{name}: the DataFrame is one of Spark Connect, whose driver is another process; micro-batches need a "
-            "session whose driver is this one: leave SPARK_REMOTE unset, and run the program by spark-submit"
+            f"{name}: the DataFrame is one of Spark Connect, whose server calls the function for each batch, and not "
+            "this process; leave SPARK_REMOTE unset, and run the program by spark-submit, or read from a source of "
+            "penstock's"
         )
     if not hasattr(frame, "isStreaming") or not hasattr(frame, "schema"):
         raise TypeError(f"{name}: expected a DataFrame, or a function that makes one of a SparkSession; got {frame!r}")

@@ -9,8 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ...sdk.errors import OptionsError, RunnerError, UnsupportedError, missing_extra
-from ...sdk.graph import Graph
+from ...sdk.errors import OptionsError, RunnerError, missing_extra
 from ...sdk.options import PipelineOptions, SparkOptions
 from ...sdk.redaction import redacted_cause
 from .private import has_driver
@@ -66,19 +65,6 @@ def _active_session(options: PipelineOptions) -> Any:
     if module is None or options.view_as(SparkOptions).spark_master is not None:
         return None
     return None if has_driver() else module.SparkSession.getActiveSession()
-
-
-def refuse_remote(options: PipelineOptions, given: Any, graph: Graph, runner: str) -> None:
-    """Raise `UnsupportedError`, naming an unbounded transform, if a run that needs RDDs would use Spark Connect."""
-    session = _active_session(options) if given is None else given
-    if (given is None and address_of(options) is not None) or is_remote(session):
-        unbounded = [node.producer for node in graph.pcollections.values() if not node.is_bounded]
-        label = next(iter(unbounded), None) or next((t.label for t in graph.transforms), "the pipeline")
-        raise UnsupportedError(
-            f"{label}: --runner={runner} needs RDDs and a driver in this process, which Spark Connect doesn't have; "
-            "--runner=spark-batch runs bounded pipelines over Spark Connect. Run this one with spark-submit in the "
-            "cluster, without --spark_remote and SPARK_REMOTE"
-        )
 
 
 def remote_session(options: PipelineOptions, given: SparkSession | None) -> tuple[SparkSession, bool] | None:

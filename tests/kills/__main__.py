@@ -1,8 +1,8 @@
 """Kill workers and coordinators, one run after the other: `python tests/kills --workers=100 --coordinators=20`.
 
 With `--drivers=10` so many of Spark's drivers are killed, with their JVM and workers, and one more at each point of a
-commit.  With `--executors=40` so many runs of pipelines in batch lose executors of a cluster, shuffle files and tasks,
-and one run more over Spark Connect.
+commit; and then so many clients of Spark Connect.  With `--executors=40` so many runs of pipelines in batch lose
+executors of a cluster, shuffle files and tasks, and one run more over Spark Connect.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from kills.killed_drivers import POINTS, drivers_killed
 from kills.killed_executors import executors_killed
 from kills.killing import killed_once
+from servers.spark_connect import running_connect_server
+
+from penstock.runners.spark.micro_batch.commit_log import DRIVER_POINTS
 
 
 def main() -> None:
@@ -42,6 +45,12 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="penstock-kills-") as directory:
             kills = drivers_killed(pathlib.Path(directory), options.seed, options.drivers, POINTS)
         print(f"{kills} kills of a driver with its JVM and workers, at every point of a commit: all results as without")
+        with tempfile.TemporaryDirectory(prefix="penstock-kills-") as directory:
+            path = pathlib.Path(directory)
+            with running_connect_server(path / "server") as url:
+                where = f"--spark_remote={url}"
+                kills = drivers_killed(path / "run", options.seed, options.drivers, DRIVER_POINTS, where=where)
+        print(f"{kills} kills of a client of Spark Connect: all results as without")
     if options.executors:
         with tempfile.TemporaryDirectory(prefix="penstock-kills-") as directory:
             losses = executors_killed(pathlib.Path(directory), options.seed, options.executors)

@@ -22,16 +22,18 @@ class KilledDriver(KilledBatches, KilledRun):
 
     Args:
       numbers: how many are to be read, at most a hundred in a batch.
+      where: the option that says where Spark runs.
     """
 
-    def __init__(self, directory: pathlib.Path, numbers: int):
+    def __init__(self, directory: pathlib.Path, numbers: int, where: str):
         super().__init__(directory, seconds=numbers / 1000)
+        self.where = where
         # All of them are there already.
         self.start_time -= numbers
 
     def start(self, die: str | None = None) -> None:
         """Start or restart the program, to die at a point."""
-        options = ["--checkpoint_dir=kept", "--max_records_per_batch=100", "--spark_master=local[2]"]
+        options = ["--checkpoint_dir=kept", "--max_records_per_batch=100", self.where]
         self._launch(PROGRAM, options, die, environment())
 
     def wait_for_death(self) -> str | None:
@@ -54,11 +56,19 @@ class KilledDriver(KilledBatches, KilledRun):
 
 
 def drivers_killed(
-    directory: pathlib.Path, seed: str, kills: int, points: tuple[str, ...] = (), report: Callable[[str], Any] = print
+    directory: pathlib.Path,
+    seed: str,
+    kills: int,
+    points: tuple[str, ...] = (),
+    report: Callable[[str], Any] = print,
+    where: str = "--spark_master=local[2]",
 ) -> int:
     """One run with so many kills at random moments, and one at each of these points; how many there were.
 
     The results are those of a run without kills, or this raises `AssertionError`.
+
+    Args:
+      where: the option that says where Spark runs.  Over Spark Connect only the client is killed.
     """
     choose = random.Random(seed)
     deaths: list[str | None] = [*([None] * kills), *points]
@@ -66,7 +76,7 @@ def drivers_killed(
     # At a point it surely dies, as long as there is something left to do.
     deaths.sort(key=lambda death: death != (points or (None,))[0])
     # More than can be done before the last of them; after a death at a point, ten batches.
-    run = KilledDriver(directory, 1000 * bool(kills) + 1000 * len(deaths))
+    run = KilledDriver(directory, 1000 * bool(kills) + 1000 * len(deaths), where)
     try:
         for death in deaths:
             run.start(death)

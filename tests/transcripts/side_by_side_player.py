@@ -16,6 +16,7 @@ from transcripts.pipeline_player import LATE, PANE, UNSAFE, Row, Rows, grouping,
 from transcripts.runner import Element, Pane, Step, Transcript
 
 import penstock as beam
+from penstock.sdk.options import PipelineOptions
 from penstock.sdk.runner import Runner
 from penstock.testing import TestPipeline, TestStream
 from penstock.windowing.duration import Duration
@@ -113,11 +114,11 @@ class Played:
     watermark = processing_time = percentile = signal = _step
 
 
-def played(transcripts: Sequence[Transcript], runner: Runner | str) -> list[Played]:
+def played(transcripts: Sequence[Transcript], runner: Runner | str, options: PipelineOptions = UNSAFE) -> list[Played]:
     """Play transcripts that are alike, in one run."""
     rounds = list(rounds_of(transcripts))
     sinks, marks = [Rows() for _ in transcripts], Rows()
-    with TestPipeline(runner=runner, options=UNSAFE) as p:
+    with TestPipeline(runner=runner, options=options) as p:
         outputs = p | script_of(transcripts, rounds)
         outputs[MARK] | "marks" >> beam.io.Write(marks)
         for i, transcript in enumerate(transcripts):

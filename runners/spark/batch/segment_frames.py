@@ -12,8 +12,6 @@ A row is a block: hundreds of elements, as bytes, with its destination and a num
 from __future__ import annotations
 
 import pickle
-import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import reduce
@@ -22,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from ....io.optional_package import optional_package
 from ....io.spark.arrow_rows import arrow_schema, pyarrow
 from ....sdk.errors import RunnerError
-from ....sdk.redaction import logger_of
 from ....sdk.spark_interfaces import Block, BoundedFrame
 from ....sdk.user_code.serialization import local_modules_by_value
 from ...execution.batch.bounded_program import BoundedProgram, source_of
@@ -31,14 +28,12 @@ from ...execution.batch.segment_task import Destination
 from ...execution.plan.fusion import Plan, Source
 from ...execution.plan.segments import Segment
 from ..dataframes import opened, unpacked
-from ..jobs import STOPPING_SECONDS, said
+from ..remote_jobs import RemoteJobs, by_number, default_parallelism
 from .execution import BatchExecution, TaskReports, pickled_splits, uses_of
 from .partition_function import ROW_BITS, PartitionFunction, Reports, pickled_split, segment_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_logger = logger_of(__name__)
 
 # The columns of a segment's rows.
 _SCHEMA = "target string, number int, place bigint, block binary"
@@ -97,58 +92,19 @@ class SparkConnectExecution(BatchExecution):
         self._returned = FrameReports()
         program = BoundedProgram(plan, partitions or self._parallelism)
         super().__init__(program, session, self._returned, timeout, has_page)
-        self._tag = f"penstock-{program.transaction}"
+        self._jobs = RemoteJobs(session, f"penstock-{program.transaction}", self._parallelism)
         # By the number of a segment, its rows, and the packed rows of each DataFrame that it writes.
         self._rows_of: dict[int, DataFrame] = {}
         self._frame_rows: dict[int, dict[str, DataFrame]] = {}
         self._persisted: dict[int, DataFrame] = {}
 
     def run(self) -> None:
-        self._session.addTag(self._tag)
-        try:
-            with self._plans_forgotten():
-                super().run()
-        finally:
-            self._session.removeTag(self._tag)
+        with self._jobs.tagged(), self._plans_forgotten():
+            super().run()
 
     def _cancel_jobs(self) -> None:
-        with suppress(Exception):
-            self._session.interruptTag(self._tag)
-            # The page's thread doesn't wait: it cancels again until the run is over.
-            if self._is_over.is_set():
-                self._wait_for_tasks()
-
-    def _wait_for_tasks(self) -> None:
-        """Wait until the interrupted tasks have ended.
-
-        Spark Connect doesn't tell which tasks run.  A barrier stage starts when it has a core for each of its tasks, so
-        one with as many tasks as there are cores starts when no other task runs.  Where Spark refuses that, as it does
-        with dynamic allocation, the longest time is waited that Spark takes to stop a task.
-        """
-        session, tag = self._session, f"{self._tag}-end"
-        refused: list[Exception] = []
-
-        def run() -> None:
-            session.addTag(tag)
-            numbers = session.range(0, self._parallelism, 1, self._parallelism)
-            try:
-                numbers.mapInArrow(lambda batches: batches, "id bigint", barrier=True).collect()
-            except Exception as error:  # whatever it is, the tasks aren't known to have ended
-                refused.append(error)
-
-        until = time.monotonic() + STOPPING_SECONDS
-        waiting = threading.Thread(target=run, name="penstock-cancel", daemon=True)
-        waiting.start()
-        waiting.join(STOPPING_SECONDS)
-        if waiting.is_alive():
-            session.interruptTag(tag)
-        elif refused:
-            _logger.warning(
-                "Spark Connect does not tell whether the interrupted tasks have ended; waiting %g s for them (%s)",
-                STOPPING_SECONDS,
-                said(str(refused[0])).partition("\n")[0],
-            )
-            time.sleep(max(0.0, until - time.monotonic()))
+        # The page's thread doesn't wait: it cancels again until the run is over.
+        self._jobs.cancel(waits=self._is_over.is_set())
 
     @contextmanager
     def _plans_forgotten(self) -> Iterator[None]:
@@ -268,17 +224,7 @@ class SparkConnectExecution(BatchExecution):
         if partitions == 1:
             # In their order.
             return rows.coalesce(1), None
-        # Spark 4.1 has it; before that, partitions are chosen by a hash, and some get more splits than others.
-        by_number = getattr(rows, "repartitionById", rows.repartition)
-        return by_number(partitions, "number"), None
-
-
-def default_parallelism(session: SparkSession) -> int:
-    """Return the default parallelism of the server, which Spark Connect doesn't tell otherwise."""
-    from pyspark.sql.connect import functions
-
-    partitions = session.range(1 << 16).select(functions.spark_partition_id().alias("id"))
-    return int(partitions.agg({"id": "max"}).toArrow().column(0)[0].as_py()) + 1
+        return by_number(rows, partitions), None
 
 
 def _with_targets(rows: DataFrame, *targets: str) -> DataFrame:

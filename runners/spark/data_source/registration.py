@@ -55,7 +55,7 @@ def register_data_source(
         import pyspark.sql.datasource  # noqa: F401
     except ImportError:
         raise missing_extra("pyspark", "spark", "The data source penstock") from None
-    from ..batch.segment_frames import default_parallelism
+    from ..remote_jobs import default_parallelism
     from .programs import Input
 
     if is_remote(session):

@@ -16,6 +16,7 @@ from ....sdk.process.working_directory import absolute
 from ...execution.checkpoints.catalog import refuse_productions
 from ...execution.streaming.state_settings import state_settings_of
 from ...execution.streaming_options import check_streaming_flags, refuse_memory, refuse_unheeded
+from ..remote import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,8 +72,8 @@ def settings_of(options: PipelineOptions, reached: Reached | None = None) -> Que
 def store_of(options: PipelineOptions, session: SparkSession) -> SnapshotStore:
     """Return the store of state: in the checkpoint_dir, or in a temporary directory without one.
 
-    Raises `OptionsError` without a checkpoint_dir on a cluster, and `CheckpointMismatchError` for one that a run with
-    productions has written.
+    Raises `OptionsError` without a checkpoint_dir on a cluster or over Spark Connect, and `CheckpointMismatchError` for
+    one that a run with productions has written.
     """
     from ...execution.checkpoints.storage import disk_of
     from ...execution.checkpoints.store import SnapshotStore
@@ -80,9 +81,12 @@ def store_of(options: PipelineOptions, session: SparkSession) -> SnapshotStore:
     streaming = options.view_as(StreamingOptions)
     directory = streaming.checkpoint_dir
     if directory is None:
-        if not (session.sparkContext.master or "").startswith("local"):
+        if is_remote(session) or not (session.sparkContext.master or "").startswith("local"):
+            where, who = (
+                ("over Spark Connect", "this process") if is_remote(session) else ("on a cluster", "the driver")
+            )
             raise OptionsError(
-                "--runner=spark-microbatch needs a --checkpoint_dir on a cluster: a path or URL that the driver "
+                f"--runner=spark-microbatch needs a --checkpoint_dir {where}: a path or URL that {who} "
                 "and all executors can access"
             )
         directory = tempfile.mkdtemp(prefix="penstock-checkpoints-")

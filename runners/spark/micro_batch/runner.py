@@ -15,7 +15,7 @@ from ....sdk.runner import Capability, PipelineResult, RunState, seconds_to_wait
 from ....sdk.runs.run_transform import TransformRunner
 from ....sdk.sources.scripted_source import Script
 from ....sdk.sources.unbounded import UnboundedSource
-from ....sdk.spark_interfaces import UnboundedFrame, refuse_frames
+from ....sdk.spark_interfaces import BoundedFrame, UnboundedFrame, refuse_frames
 from ....windowing.duration import DurationTypes
 from ...execution.background_thread import BackgroundRun
 from ...execution.counters import loads_of
@@ -58,7 +58,8 @@ class SparkMicroBatchRunner(TransformRunner):
         from ...execution.clock import ProcessingTime
         from ...execution.plan.execution_graph import cut
         from ...execution.sinks.committer import committing_often, with_dead_letters
-        from ..remote import refuse_remote
+        from ..remote import remote_session
+        from ..remote_jobs import default_parallelism
         from ..session import find_session, partitions_of, pickle_named
         from .query import MicroBatchQuery
 
@@ -66,7 +67,6 @@ class SparkMicroBatchRunner(TransformRunner):
             raise UnsupportedError(f"{head.label}: --runner=spark-microbatch has no loops; --runner=local runs them")
         refuse_frames(graph, self.name)
         _check_clock(graph)
-        refuse_remote(options, self._session, graph, self.name)
         settings = settings_of(options, self._reached)
         graph = with_dead_letters(graph, options)
         if graph.unbounded_reads():
@@ -75,11 +75,15 @@ class SparkMicroBatchRunner(TransformRunner):
             _check_ends(graph)
         pickle_named(options)
         partitions = partitions_of(options)
-        session, is_ours = find_session(options, self._session)
+        remote = remote_session(options, self._session)
+        session, is_ours = remote or find_session(options, self._session)
         query = None
         try:
+            if remote is not None:
+                _check_remote(graph)
             store = store_of(options, session)
-            parallelism = partitions or session.sparkContext.defaultParallelism
+            cores = default_parallelism(session) if remote is not None else session.sparkContext.defaultParallelism
+            parallelism = partitions or cores
             plan = attrs.evolve(fuse(graph), compares_keys=settings.compares_keys)
             tasks = cut(plan, parallelism, by_level=True)
             query = MicroBatchQuery(tasks, session, store, ProcessingTime(), settings)
@@ -117,6 +121,19 @@ class SparkMicroBatchRunner(TransformRunner):
             Capability.DATAFRAMES: "yes, FromSpark only",
             Capability.STREAMING_DATAFRAMES: "yes",
         }
+
+
+def _check_remote(graph: Graph) -> None:
+    """Raise `UnsupportedError` for DataFrames, whose rows a batch over Spark Connect can't read."""
+    for transform in graph.transforms:
+        source = transform.primitive.source if isinstance(transform.primitive, Read) else None
+        if isinstance(source, (BoundedFrame, UnboundedFrame)):
+            raise UnsupportedError(
+                f"{transform.label}: --runner=spark-microbatch reads no DataFrames over Spark Connect, whose server "
+                "calls the function for each batch. Read from a source of penstock's, or run the program with "
+                "spark-submit in the cluster, without --spark_remote and SPARK_REMOTE; --runner=spark-batch reads "
+                "bounded ones"
+            )
 
 
 def _check_clock(graph: Graph) -> None:

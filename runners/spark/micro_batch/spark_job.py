@@ -1,5 +1,7 @@
 """The Spark job of a micro-batch: one stage for each task of the execution graph, with shuffles between them.
 
+Over Spark Connect its stages are those of DataFrames (`subtask_frames.py`), and otherwise those of RDDs.
+
 Spark gives a task to any idle Python worker of its executor, but keeps workers with different environments apart.  So
 each subtask's partition is an RDD of its own, whose workers have the number of the subtask in their environment.  On
 one executor a subtask always runs in the same worker, which has its state
@@ -35,10 +37,13 @@ from ..dataframes import blocks, each_as
 from ..executor_functions import ExecutorFunction
 from ..jobs import Jobs, raise_original
 from ..private import LONGEST_NAME, exchange_of, in_partitions, stage_named, workers_of
+from ..remote import is_remote
+from ..remote_jobs import RemoteJobs, default_parallelism
 from .commit_log import StatePart
 from .exchange import Row, SubtaskResult, addressed
 from .plan import FrameRows, PlannedBatch
 from .subtask import Program, SubtaskCache
+from .subtask_frames import CarriedPayload, SubtaskFrames
 
 if TYPE_CHECKING:
     from pyspark import RDD, Broadcast, SparkContext
@@ -66,16 +71,24 @@ class MicroBatches:
     def __init__(self, program: Program, session: SparkSession) -> None:
         self.program = program
         self.run_name = uuid4().hex[:12]
-        self._context = session.sparkContext
-        self.jobs = Jobs(self._context, f"penstock-{self.run_name}")
-        self._rdds = SubtaskRdds(self._context, program.parallelism)
         with local_modules_by_value():
             payload = dumps((program, CarriedSettings.of_this_process()), "the pipeline")
-        self._payload = self._context.broadcast(payload)
+        group = f"penstock-{self.run_name}"
+        self.jobs: Jobs | RemoteJobs
+        self._payload: Broadcast[bytes] | CarriedPayload
+        self._chain: SubtaskRdds | SubtaskFrames
+        if is_remote(session):
+            self.jobs = RemoteJobs(session, group, default_parallelism(session))
+            self._payload, self._chain = CarriedPayload(payload), SubtaskFrames(session, program.parallelism)
+        else:
+            context = session.sparkContext
+            self.jobs = Jobs(context, group)
+            self._payload, self._chain = context.broadcast(payload), SubtaskRdds(context, program.parallelism)
 
     def close(self) -> None:
         """Remove the program from the executors."""
-        self._payload.destroy()
+        if not isinstance(self._payload, CarriedPayload):
+            self._payload.destroy()
 
     def run(
         self,
@@ -115,13 +128,17 @@ class MicroBatches:
         for task in self.program.execution_graph.tasks:
 
             def function_of(index: int, number: int = task.id) -> SubtaskFunction:
-                id, own = SubtaskId(number, index), splits[index] if number == 0 else None
+                id = SubtaskId(number, index)
+                own = splits[index] if number == 0 and not isinstance(self._chain, SubtaskFrames) else None
                 return SubtaskFunction(self.run_name, self._payload, id, header, parts.get(id, ()), own)
 
-            rows = _as_splits(frames, parallelism) if task.id == 0 and frames else None
-            self._rdds.add_task(function_of, task.label, rows)
+            if isinstance(self._chain, SubtaskFrames):
+                self._chain.add_task(function_of, task.label, splits)
+            else:
+                rows = _as_splits(frames, parallelism) if task.id == 0 and frames else None
+                self._chain.add_task(function_of, task.label, rows)
         try:
-            rows_of_driver = self.jobs.run(f"batch {batch.number}", self._rdds.collect)
+            rows_of_driver = self.jobs.run(f"batch {batch.number}", self._chain.collect)
         except Exception as error:
             self.jobs.cancel()
             raise_original(error)
@@ -215,7 +232,7 @@ class _GroupFunction(ExecutorFunction):
 _caches: OrderedDict[str, SubtaskCache] = OrderedDict()
 
 
-def _cache_of(run: str, payload: Broadcast[bytes]) -> SubtaskCache:
+def _cache_of(run: str, payload: Broadcast[bytes] | CarriedPayload) -> SubtaskCache:
     found = _caches.get(run)
     if found is None:
         program, settings = cloudpickle.loads(payload.value)
@@ -232,15 +249,15 @@ class SubtaskFunction:
 
     Args:
       run: the name of the run.
-      payload: a broadcast of the run's program and settings, pickled.
+      payload: the run's program and settings, pickled.
       parts: the state of the subtask before the batch.
-      splits: the input of a subtask of the first task, pickled.
+      splits: the input of a subtask of the first task, pickled; None if it comes as a row.
     """
 
     def __init__(
         self,
         run: str,
-        payload: Broadcast[bytes],
+        payload: Broadcast[bytes] | CarriedPayload,
         id: SubtaskId,
         batch: PlannedBatch,
         parts: Sequence[StatePart],

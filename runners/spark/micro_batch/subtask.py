@@ -85,6 +85,7 @@ class MicroBatchSubtask:
 
     Attributes:
       version: the last file of its state in the store; None if it has no state there.
+      batch: the number of the last batch that it has run.
       base: the part that a delta of the state can be based on; None if there is none.
     """
 
@@ -92,6 +93,7 @@ class MicroBatchSubtask:
         self.id = id
         self.program = program
         self.version: str | None = None
+        self.batch = batch.number
         self.base: PartReference | None = None
         self._name = part_name(id, program.parallelism)
         self._was_loaded = False
@@ -170,6 +172,7 @@ class MicroBatchSubtask:
           rows: pickled splits for a subtask of the first task; for any other addressed messages, of which it yields
             those for later tasks.
         """
+        self.batch = batch.number
         attempt, began = uuid4().hex[:12], time.perf_counter()
         execution, writer = self.execution, self._writer
         writer.begin(attempt)
@@ -375,6 +378,7 @@ class SubtaskCache:
 
     def take(self, id: SubtaskId, batch: PlannedBatch, parts: Sequence[StatePart]) -> MicroBatchSubtask:
         """Remove and return a subtask with the state before a batch.  The caller puts it back if the batch succeeds."""
+        self._forget_stale(batch.number)
         subtask = self.subtasks.pop(id, None)
         own = _own_part(parts, id, self.program.parallelism)
         version = None if own is None else own.files[-1].file
@@ -389,6 +393,14 @@ class SubtaskCache:
         subtask.base = own
         subtask.restore(parts)
         return subtask
+
+    def _forget_stale(self, number: int) -> None:
+        """Let go of subtasks that another worker has run in the batch before."""
+        for id, subtask in list(self.subtasks.items()):
+            if subtask.batch < number - 1:
+                del self.subtasks[id]
+                with suppress(Exception):
+                    subtask.teardown()
 
 
 def _own_part(parts: Sequence[StatePart], id: SubtaskId, parallelism: int) -> PartReference | None:

@@ -15,10 +15,10 @@ from support.runners.running_pages import document, post, printed_page
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.runners.spark import SparkBatchRunner, SparkMicroBatchRunner, SparkRunner
+from penstock.runners.spark import SparkBatchRunner
 from penstock.runners.spark.batch import segment_frames
 from penstock.runners.spark.remote import address_of, remote_session
-from penstock.sdk.errors import OptionsError, RunnerError, UnsupportedError, UserCodeError
+from penstock.sdk.errors import OptionsError, RunnerError, UserCodeError
 from penstock.sdk.metrics import Metrics, MetricsFilter
 from penstock.testing import TestPipeline, assert_that, equal_to
 from penstock.triggers import AccumulationMode, AfterCount, AfterWatermark
@@ -283,15 +283,6 @@ def test_a_server_that_does_not_answer_is_an_error_with_its_address() -> None:
 
 
 # --- Refused when the pipeline is built
-
-
-@pytest.mark.parametrize("runner", [SparkMicroBatchRunner, SparkRunner])
-def test_a_stream_over_spark_connect_is_refused_by_name(runner: type) -> None:
-    """No server is asked."""
-    p = beam.Pipeline(runner(), PipelineOptions(["--spark_remote=sc://host"]))
-    _ = p | "Numbers" >> beam.io.GenerateSequence(0, None, 1, 1)
-    with pytest.raises(UnsupportedError, match=r"Numbers.*: --runner=spark-microbatch needs RDDs.*Spark Connect"):
-        p.run()
 
 
 WRONG = {

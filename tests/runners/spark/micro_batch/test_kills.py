@@ -24,6 +24,12 @@ def test_a_driver_is_killed_with_its_jvm_and_workers(spark: object, tmp_path: pa
     assert 1 == drivers_killed(tmp_path, "", kills=0, points=("after-state",))
 
 
+def test_a_client_of_spark_connect_is_killed(spark_connect: str, tmp_path: pathlib.Path) -> None:
+    """After it has planned a batch, and before it commits one; tasks of the server may still run then."""
+    points = ("after-plan", "before-manifest")
+    assert 2 == drivers_killed(tmp_path, "", kills=0, points=points, where=f"--spark_remote={spark_connect}")
+
+
 def test_tasks_fail_are_repeated_and_lose_their_executor(standalone_cluster: str, tmp_path: pathlib.Path) -> None:
     """Each executor dies after writing its state: another attempt's output counts, and nothing of the first."""
     run = KilledRun(tmp_path, seconds=1.5)

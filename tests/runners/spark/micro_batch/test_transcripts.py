@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from typing import Any
 
 import attrs
@@ -9,6 +10,7 @@ import pytest
 from transcripts.runner import load, run
 from transcripts.side_by_side_player import alike, played
 
+from penstock.options.pipeline_options import PipelineOptions
 from penstock.runners.spark import SparkMicroBatchRunner
 
 GROUPS = sorted(alike(load()), key=len, reverse=True)
@@ -36,6 +38,19 @@ def test_streams_play(group: Any, spark: Any) -> None:
         # The keys of different subtasks have no common order.
         found[str(transcript)] = run(attrs.evolve(transcript, in_order=False), player)
 
+    assert {} == {name: texts for name, texts in found.items() if texts}
+
+
+def test_streams_play_over_spark_connect(connect_session: Any, tmp_path: pathlib.Path) -> None:
+    """The largest group of them, by DataFrames."""
+    group = GROUPS[0]
+    runner = SparkMicroBatchRunner(connect_session)
+    options = PipelineOptions(checkpoint_dir=str(tmp_path / "kept"), allow_unsafe_triggers=True)
+    players = played(group, runner, options)
+    found = {
+        str(transcript): run(attrs.evolve(transcript, in_order=False), player)
+        for transcript, player in zip(group, players, strict=True)
+    }
     assert {} == {name: texts for name, texts in found.items() if texts}
 
 
