@@ -15,7 +15,7 @@ from support.runners.running_pages import document, post, printed_page
 
 import penstock as beam
 from penstock.options.pipeline_options import PipelineOptions
-from penstock.runners.spark import SparkBatchRunner
+from penstock.runners.spark import SparkBatchRunner, remote_jobs
 from penstock.runners.spark.batch import segment_frames
 from penstock.runners.spark.remote import address_of, remote_session
 from penstock.sdk.errors import OptionsError, RunnerError, UserCodeError
@@ -227,7 +227,7 @@ def test_a_run_that_is_interrupted_ends_when_its_tasks_have_ended(
 
     if refuses:
         monkeypatch.setattr(DataFrame, "mapInArrow", refusing)
-        monkeypatch.setattr(segment_frames, "STOPPING_SECONDS", 6.0)
+        monkeypatch.setattr(remote_jobs, "STOPPING_SECONDS", 6.0)
     beats = tmp_path / "beats"
     beats.mkdir()
 

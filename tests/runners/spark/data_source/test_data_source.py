@@ -192,16 +192,16 @@ def test_a_stream_continues_at_its_offsets_and_publishes_each_line_once(session:
     assert ["A", "B", "C", "D", "E"] == published(tmp_path / "out", "lines")
 
 
-def test_a_batch_that_was_published_before_a_crash_is_not_published_again(session: Any, tmp_path: pathlib.Path) -> None:
+def test_a_batch_that_was_published_before_a_crash_is_not_published_again(spark: Any, tmp_path: pathlib.Path) -> None:
     """Spark repeats it, since its own log doesn't have it; its tasks stage nothing."""
-    register_stream(session, tmp_path)
+    register_stream(spark, tmp_path)
     (tmp_path / "in").write_text("a\nb\n")
-    stream(session, tmp_path)
+    stream(spark, tmp_path)
     for name in ("0", ".0.crc"):
         # As if the driver had died before it wrote them.
         (tmp_path / "state" / "commits" / name).unlink(missing_ok=True)
     (tmp_path / "in").write_text("a\nb\nc\n")
-    stream(session, tmp_path)
+    stream(spark, tmp_path)
     assert ["A", "B", "C"] == published(tmp_path / "out", "lines")
 
 
