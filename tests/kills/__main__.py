@@ -46,10 +46,12 @@ def main() -> None:
             kills = drivers_killed(pathlib.Path(directory), options.seed, options.drivers, POINTS)
         print(f"{kills} kills of a driver with its JVM and workers, at every point of a commit: all results as without")
         with tempfile.TemporaryDirectory(prefix="penstock-kills-") as directory:
-            path = pathlib.Path(directory)
-            with running_connect_server(path / "server") as url:
+            server, run = pathlib.Path(directory, "server"), pathlib.Path(directory, "run")
+            for each in (server, run):
+                each.mkdir()
+            with running_connect_server(server) as url:
                 where = f"--spark_remote={url}"
-                kills = drivers_killed(path / "run", options.seed, options.drivers, DRIVER_POINTS, where=where)
+                kills = drivers_killed(run, options.seed, options.drivers, DRIVER_POINTS, where=where)
         print(f"{kills} kills of a client of Spark Connect: all results as without")
     if options.executors:
         with tempfile.TemporaryDirectory(prefix="penstock-kills-") as directory:
