@@ -17,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 import attrs
@@ -43,7 +43,7 @@ from .commit_log import StatePart
 from .exchange import Row, SubtaskResult, addressed
 from .plan import FrameRows, PlannedBatch
 from .subtask import Program, SubtaskCache
-from .subtask_frames import CarriedPayload, SubtaskFrames
+from .subtask_frames import CarriedPayload, RowFunction, SubtaskFrames
 
 if TYPE_CHECKING:
     from pyspark import RDD, Broadcast, SparkContext
@@ -57,8 +57,6 @@ MAX_WORKER_GROUPS = 64
 
 # The number of runs whose subtasks a worker keeps; a session may have several at the same time.
 _MAX_RUNS = 4
-
-RowFunction: TypeAlias = Callable[[Iterable[bytes]], Iterator[Row]]
 
 
 class MicroBatches:
@@ -133,7 +131,7 @@ class MicroBatches:
                 return SubtaskFunction(self.run_name, self._payload, id, header, parts.get(id, ()), own)
 
             if isinstance(self._chain, SubtaskFrames):
-                self._chain.add_task(function_of, task.label, splits)
+                self._chain.add_task(function_of, splits)
             else:
                 rows = _as_splits(frames, parallelism) if task.id == 0 and frames else None
                 self._chain.add_task(function_of, task.label, rows)

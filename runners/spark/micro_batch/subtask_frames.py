@@ -22,6 +22,7 @@ from .exchange import Row
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+# What a subtask sends for the rows that it is sent.
 RowFunction: TypeAlias = Callable[[Iterable[bytes]], Iterator[Row]]
 
 _SCHEMA = "number int, block binary"
@@ -53,12 +54,11 @@ class SubtaskFrames:
         self._parallelism = parallelism
         self._rows: DataFrame | None = None
 
-    def add_task(self, function_of: Callable[[int], RowFunction], name: str, splits: Sequence[bytes]) -> None:
+    def add_task(self, function_of: Callable[[int], RowFunction], splits: Sequence[bytes]) -> None:
         """Append a task, whose subtasks read the rows that the task before has sent them.
 
         Args:
           function_of: returns the function of a subtask, by its index.
-          name: the task's.
           splits: the row that each subtask of the first task reads.
         """
         rows = self._of_splits(splits) if self._rows is None else self._rows
