@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
+from ....frozen import frozen
 from ....sdk.coders.key_encoding import KEY_GROUPS, encode_keys, groups_of_encoded
 from ....sdk.elements.bundle import Windows
 from ....windowing import BoundedWindow
@@ -137,29 +138,34 @@ class NumberedWindows:
         return self._windows.get(id[1:NUMBERED])
 
 
-class SpilledStep:
-    """The spilled entries of a step.
+@frozen
+class SpillContext:
+    """What a step needs to spill its entries.
 
-    An entry is in memory or spilled, and never both.
-
-    Args:
+    Attributes:
       label: the step's full label.
       entries: the entries in RocksDB.
       spill_excess: spills entries if there are too many in memory.
       note_keys: called with the keys that are spilled.
     """
 
-    def __init__(
-        self,
-        label: str,
-        entries: SpilledEntries,
-        spill_excess: Callable[[], None],
-        note_keys: Callable[[Sequence[Any]], None],
-    ) -> None:
-        self.spill_excess = spill_excess
-        self._label = label
-        self._entries = entries
-        self._note_keys = note_keys
+    label: str
+    entries: SpilledEntries
+    spill_excess: Callable[[], None] = lambda: None
+    note_keys: Callable[[Sequence[Any]], None] = lambda keys: None
+
+
+class SpilledStep:
+    """The spilled entries of a step.
+
+    An entry is in memory or spilled, and never both.
+    """
+
+    def __init__(self, context: SpillContext) -> None:
+        self.spill_excess = context.spill_excess
+        self._label = context.label
+        self._entries = context.entries
+        self._note_keys = context.note_keys
         self._numbers = NumberedWindows()
 
     def _loads(self, data: bytes) -> Any:

@@ -17,8 +17,8 @@ from ....sdk.elements.bundle import Bundle
 from ....windowing import BoundedWindow
 from ..serialization.records import pickled
 from ..spilling.memory import average
-from ..spilling.rocksdb import NO_TIMES, PORTION, SpilledEntries, Times, portions_of
-from ..spilling.spilled_step import NumberedWindows, SpilledStep
+from ..spilling.rocksdb import NO_TIMES, PORTION, Times, portions_of
+from ..spilling.spilled_step import NumberedWindows, SpillContext, SpilledStep
 
 # What a key has in a window.
 C = TypeVar("C")
@@ -29,23 +29,13 @@ PLACE = 90
 
 
 class SpilledKeys(SpilledStep, ABC, Generic[C]):
-    """Entries of keys.
-
-    Args:
-      label, entries, spill_excess, note_keys: see `SpilledStep`.
-    """
+    """Entries of keys."""
 
     # Whether entries may have times.
     _has_times = True
 
-    def __init__(
-        self,
-        label: str,
-        entries: SpilledEntries,
-        spill_excess: Callable[[], None],
-        note_keys: Callable[[Sequence[Any]], None],
-    ) -> None:
-        super().__init__(label, entries, spill_excess, note_keys)
+    def __init__(self, context: SpillContext) -> None:
+        super().__init__(context)
         # The entries in memory by window and key, in each window the least recently used first; and by each the number
         # of the snapshot after which it came into memory, where none has it among those in memory.
         self._used: dict[BoundedWindow, dict[Any, int]] = {}
@@ -208,6 +198,19 @@ class SpilledKeys(SpilledStep, ABC, Generic[C]):
 
     # Snapshots
 
+    def records(self) -> Iterator[tuple[int, list[Any]]]:
+        """Return an iterator over the records of all spilled entries, by key group.
+
+        They are those of now, also if they are asked for later, in another thread.
+        """
+        windows = NumberedWindows.of(self._numbers.plain())
+        return ((group, self._records_in(entries, windows)) for group, entries in self._entries.by_group())
+
+    @staticmethod
+    @abstractmethod
+    def _records_in(entries: Iterable[tuple[bytes, bytes]], windows: NumberedWindows) -> list[Any]:
+        """Return the records of entries, of which each has an id and data."""
+
     def restore(self, records: Iterable[Any]) -> None:
         """Apply the changes of a snapshot."""
         for portion in portions_of(records, PORTION):
@@ -240,14 +243,3 @@ def unpacked(
     """Return the window, the key and the content of an entry."""
     ((window,),) = (windows.windows(id) or (),)
     return (window, *loads(data))
-
-
-def portions_by_group(
-    entries: SpilledEntries, numbers: NumberedWindows, records_in: Callable[..., list[Any]]
-) -> Iterator[tuple[int, list[Any]]]:
-    """Return an iterator over the records of all entries, by key group.
-
-    They are those of now, also if they are asked for later, in another thread.
-    """
-    windows = NumberedWindows.of(numbers.plain())
-    return ((group, records_in(own, windows)) for group, own in entries.by_group())

@@ -7,16 +7,16 @@ RocksDB with the others.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ....sdk.coders.key_encoding import key_groups
 from ....windowing import BoundedWindow
 from ..spilling.memory import memory_of
-from ..spilling.rocksdb import SpilledEntries, Times
-from ..spilling.spilled_step import NumberedWindows
+from ..spilling.rocksdb import Times
+from ..spilling.spilled_step import NumberedWindows, SpillContext
 from .keyed_state import ChangeKind, KeyedState
-from .spilled_keys import PLACE, SpilledKeys, portions_by_group, unpacked
+from .spilled_keys import PLACE, SpilledKeys, unpacked
 
 # The memory of an entry that is gone, with its key and the names of its cells.
 _GONE = PLACE + 100
@@ -29,18 +29,10 @@ class SpilledState(SpilledKeys[dict[str, Any]]):
 
     Args:
       state: the part in memory.
-      label, entries, spill_excess, note_keys: see `SpilledStep`.
     """
 
-    def __init__(
-        self,
-        state: KeyedState,
-        label: str,
-        entries: SpilledEntries,
-        spill_excess: Callable[[], None],
-        note_keys: Callable[[Sequence[Any]], None],
-    ) -> None:
-        super().__init__(label, entries, spill_excess, note_keys)
+    def __init__(self, state: KeyedState, context: SpillContext) -> None:
+        super().__init__(context)
         self._state = state
         self._has_times = state.has_ttls
         # By window and key, the names of cells that the last snapshot has as such in memory, and that aren't any more.
@@ -103,13 +95,13 @@ class SpilledState(SpilledKeys[dict[str, Any]]):
         return by_group()
 
     def records(self) -> Iterator[tuple[int, list[tuple[Any, ...]]]]:
-        """Return an iterator over the changes that put all spilled cells, by key group.
-
-        They are those of now, also if they are asked for later, in another thread.
-        """
         self._gone.clear()
         self._snapshot += 1
-        return portions_by_group(self._entries, self._numbers, records_in)
+        return super().records()
+
+    @staticmethod
+    def _records_in(entries: Iterable[tuple[bytes, bytes]], windows: NumberedWindows) -> list[tuple[Any, ...]]:
+        return records_in(entries, windows)
 
 
 def records_in(

@@ -7,15 +7,15 @@ of different keys do so unless some of them were on disk.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ....triggers.pane import PANE_INFO_UNKNOWN, PaneInfo
 from ....windowing import BoundedWindow
 from ..spilling.memory import memory_of
-from ..spilling.rocksdb import SpilledEntries, Times
-from ..spilling.spilled_step import NumberedWindows
-from .spilled_keys import PLACE, SpilledKeys, portions_by_group, unpacked
+from ..spilling.rocksdb import Times
+from ..spilling.spilled_step import NumberedWindows, SpillContext
+from .spilled_keys import PLACE, SpilledKeys, unpacked
 from .timers import EVENT_TIME, PROCESSING_TIME, TimerChange, Timers
 
 # What is in an entry of a timer: its family and tag, whether it fires by event time, its time, the time of its outputs,
@@ -31,19 +31,12 @@ class SpilledTimers(SpilledKeys[list[_Plain]]):
 
     Args:
       timers: those in memory.
-      label, entries, spill_excess, note_keys: see `SpilledStep`.
     """
 
-    def __init__(
-        self,
-        timers: Timers,
-        label: str,
-        entries: SpilledEntries,
-        spill_excess: Callable[[], None],
-        note_keys: Callable[[Sequence[Any]], None],
-    ) -> None:
-        super().__init__(label, entries, spill_excess, note_keys)
+    def __init__(self, timers: Timers, context: SpillContext) -> None:
+        super().__init__(context)
         self._timers = timers
+        timers.spilled = self
 
     def _number_in_memory(self) -> int:
         return len(self._timers)
@@ -87,12 +80,9 @@ class SpilledTimers(SpilledKeys[list[_Plain]]):
         """Return no removals: the changes of timers have those that were spilled."""
         return iter(())
 
-    def records(self) -> Iterator[tuple[int, list[tuple[Any, ...]]]]:
-        """Return an iterator over the changes that set all spilled timers, by key group.
-
-        They are those of now, also if they are asked for later, in another thread.
-        """
-        return portions_by_group(self._entries, self._numbers, records_in)
+    @staticmethod
+    def _records_in(entries: Iterable[tuple[bytes, bytes]], windows: NumberedWindows) -> list[tuple[Any, ...]]:
+        return records_in(entries, windows)
 
 
 def records_in(

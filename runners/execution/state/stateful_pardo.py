@@ -13,7 +13,7 @@ dropped, and counted.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from heapq import heappop, heappush
 from typing import Any
@@ -38,7 +38,6 @@ from ..kernels.runtime import iterable_type
 from ..kernels.stateful import LoopDescription, MethodDescription, call_kernel
 from ..plan import fusion
 from ..spilling.rocksdb import EVENT_TIME as TIMES_OF_EVENTS
-from ..spilling.rocksdb import HELD, PORTION
 from ..spilling.rocksdb import PROCESSING_TIME as TIMES_OF_CLOCK
 from ..stages.executor import Emit, StageExecutor
 from ..stages.output_buffer import OutputRows
@@ -61,7 +60,6 @@ from .expiring import ExpiringColumn
 from .key_types import KeyTypes
 from .keyed_state import Change, KeyedState
 from .spilled_state import SpilledState
-from .spilled_timers import SpilledTimers
 from .timers import EVENT_TIME, PROCESSING_TIME, Timer, TimerChange, Timers
 
 Call = Callable[..., Any]
@@ -116,7 +114,6 @@ class StatefulExecutor(StageExecutor):
         # The event time of the callback that is being called.
         self._now = MIN_MICROS
         self.spilled: SpilledState | None = None
-        self.spilled_timers: SpilledTimers | None = None
         self.timers = Timers()
         self._may_retract = primitive.keyed.may_retract
         self._lateness = primitive.keyed.windowing.allowed_lateness.micros
@@ -194,8 +191,7 @@ class StatefulExecutor(StageExecutor):
             if self.spilled is not None:
                 self.check_keys(bundle.values)
                 self.spilled.load_for(bundle)
-                if self.spilled_timers is not None:
-                    self.spilled_timers.load_for(bundle)
+                self.timers.load_for(bundle)
             self._in_bundle(partial(self._process_rows, bundle))
             self.drop_expired(2 * len(bundle))
 
@@ -306,20 +302,15 @@ class StatefulExecutor(StageExecutor):
 
     def next_event_time(self) -> int | None:
         """Return the watermark at which the next timer fires or window expires."""
-        timer = self._with_spilled(self.timers.next(EVENT_TIME), TIMES_OF_EVENTS)
+        timer = self.timers.next(EVENT_TIME)
         if not self._expiry_heap:
             return timer
         expiry = self._expiry_heap[0][0]
         return expiry if timer is None else min(timer, expiry)
 
-    def _with_spilled(self, time: int | None, order: int) -> int | None:
-        """Return the lesser of a time and the least one of timers on disk."""
-        spilled = None if self.spilled_timers is None else self.spilled_timers.next(order)
-        return time if spilled is None else spilled if time is None else min(time, spilled)
-
     def next_processing_time(self) -> int | None:
         """Return the processing time at which the next timer fires."""
-        return self._with_spilled(self.timers.next(PROCESSING_TIME), TIMES_OF_CLOCK)
+        return self.timers.next(PROCESSING_TIME)
 
     def hold(self) -> int | None:
         """Return the earliest timestamp of a possible output; None if there is none.
@@ -327,7 +318,7 @@ class StatefulExecutor(StageExecutor):
         A timer holds the watermark at its output timestamp; `on_window_expiration` holds it at the end of the earliest
         window.
         """
-        held = self._with_spilled(self.timers.hold(), HELD)
+        held = self.timers.hold()
         if self._on_expiry is None or not self._expiry_heap:
             return held
         end = self._expiry_heap[0][2].max_micros
@@ -380,28 +371,13 @@ class StatefulExecutor(StageExecutor):
         return room
 
     def _load_due_timers(self, room: int) -> None:
-        """Load timers that are due and fire before those in memory, with the state of their keys, at most so many."""
-        spilled = self.spilled_timers
-        if spilled is None:
-            return
-        for domain, order, now in (
-            (EVENT_TIME, TIMES_OF_EVENTS, self.watermark),
-            (PROCESSING_TIME, TIMES_OF_CLOCK, self.processing_time),
-        ):
-            first, in_memory = spilled.next(order), self.timers.next(domain)
-            if first is not None and first <= now and (in_memory is None or first <= in_memory):
-                # Those that are loaded have to stay until they fire.
-                spilled.spill_excess()
-                by_window: dict[BoundedWindow, list[Any]] = {}
-                for window, key in spilled.load_due(order, now, min(room, PORTION)):
-                    by_window.setdefault(window, []).append(key)
-                assert self.spilled is not None
-                for window, keys in by_window.items():
-                    self.spilled.load_keys(window, keys)
-                return
-            if in_memory is not None and in_memory <= now:
-                # The other domain's come later, and might spill them.
-                return
+        """Load timers that are due and fire next, with the state of their keys, at most so many."""
+        keys: dict[BoundedWindow, list[Any]] = {}
+        for window, key in self.timers.load_due(self.watermark, self.processing_time, room):
+            keys.setdefault(window, []).append(key)
+        for window, own in keys.items():
+            assert self.spilled is not None
+            self.spilled.load_keys(window, own)
 
     def _fire(self, timer: Timer, domain: TimeDomain) -> None:
         fire, output, key, window, family, tag, pane = timer
@@ -421,7 +397,7 @@ class StatefulExecutor(StageExecutor):
         expiry, _, window = self._expiry_heap[0]
         timers = self.timers
         if self._is_finishing:
-            for timer in self._timers_of(window):
+            for timer in timers.each_of(window, PROCESSING_TIME):
                 # An earlier timer may have cleared or moved it.
                 current = timers.get(window, timer.key, timer.family, timer.tag)
                 if current is not None:
@@ -438,9 +414,6 @@ class StatefulExecutor(StageExecutor):
                 self._fire(timers.pop(EVENT_TIME), EVENT_TIME)
                 self._load_due_timers(room)
         timers.free(window)
-        if self.spilled_timers is not None:
-            for _ in self.spilled_timers.load_each(window):
-                timers.free(window)
         if self._on_expiry is not None:
             room = self._call_keys(window, self._on_expiry, room)
             while room > 0 and self.spilled is not None and self.spilled.load_some(window):
@@ -453,14 +426,6 @@ class StatefulExecutor(StageExecutor):
         del self.expiries[window]
         self.state.free_namespace(window)
         return room - 1
-
-    def _timers_of(self, window: BoundedWindow) -> Iterator[Timer]:
-        """Yield the processing-time timers of a window, those on disk in portions."""
-        yield from self.timers.of(window, PROCESSING_TIME)
-        if self.spilled_timers is not None:
-            for _ in self.spilled_timers.load_each(window):
-                yield from self.timers.of(window, PROCESSING_TIME)
-                self.spilled_timers.spill_excess()
 
     def _call_keys(self, window: BoundedWindow, on_expiry: Call, room: int) -> int:
         """Call the keys of a window that are in memory, at most so many; return how many more there may be."""
@@ -562,7 +527,7 @@ class StatefulExecutor(StageExecutor):
         self.state.restore(state)
         self.timers.restore(timers)
         self.state.find_times()
-        spilled = [w for step in (self.spilled, self.spilled_timers) if step is not None for w in step.windows()]
+        spilled = [] if self.spilled is None else self.spilled.windows()
         for window in dict.fromkeys([*self.state.namespaces(), *spilled, *self.timers.windows()]):
             if window not in self.expiries:
                 self._open(window, may_be_over=True)

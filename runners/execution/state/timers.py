@@ -8,8 +8,8 @@ again moves it.  There are two time domains, each with a clock that the caller a
 ...     timers.set(Timer(at, at, f"key {at}", "window", "alarm"), EVENT_TIME)
 >>> timers.next(EVENT_TIME), timers.hold()
 (10, 10)
->>> [timer.key for timer in timers.fired(EVENT_TIME, 25)]
-['key 10', 'key 20']
+>>> timers.pop(EVENT_TIME).key, timers.pop(EVENT_TIME).key
+('key 10', 'key 20')
 
 Changes since the last snapshot are tracked; a snapshot followed by its changes is a snapshot.
 
@@ -21,21 +21,26 @@ Changes since the last snapshot are tracked; a snapshot followed by its changes 
 [('key 30', None), ('key 40', 40)]
 >>> restored = Timers()
 >>> restored.restore([*whole, *changes])
->>> [timer.key for timer in restored.fired(EVENT_TIME, 100)]
-['key 40']
+>>> restored.pop(EVENT_TIME).key, len(restored)
+('key 40', 0)
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+from ....sdk.elements.bundle import Bundle
 from ....sdk.userstate.timer_spec import TimeDomain
 from ....triggers.pane import PANE_INFO_UNKNOWN, PaneInfo
 from ..change_tracking import ChangeTracker
+from ..spilling import rocksdb
 
 EVENT_TIME, PROCESSING_TIME = TimeDomain.WATERMARK, TimeDomain.REAL_TIME
+
+# The orders of timers on disk.
+_ORDERS = {EVENT_TIME: rocksdb.EVENT_TIME, PROCESSING_TIME: rocksdb.PROCESSING_TIME}
 
 # Fewer entries are not worth cleaning up.
 _FEW = 64
@@ -130,13 +135,40 @@ class _Heap:
         return sorted(item for item in self.items if item[2].is_set)
 
 
+class TimersOnDisk(Protocol):
+    """The timers that aren't in memory (`spilled_timers.py`)."""
+
+    def windows(self) -> list[Any]:
+        """Return the windows that have any."""
+
+    def next(self, order: int) -> int | None:
+        """Return the least time of an order."""
+
+    def load_for(self, bundle: Bundle) -> None:
+        """Load those of a bundle's keys."""
+
+    def load_due(self, order: int, time: int, most: int) -> list[tuple[Any, Any]]:
+        """Load those of the keys that are due first, at most so many; return their windows and keys."""
+
+    def load_each(self, window: Any) -> Iterator[None]:
+        """Load those of a window in portions; yield after each, of which some may be spilled then."""
+
+    def spill_excess(self) -> None:
+        """Spill timers if there are too many in memory."""
+
+
 class Timers:
     """The timers of one worker's keys.
 
-    Timers of the same time fire in the order in which they were set.
+    Timers of the same time fire in the order in which they were set; those of different keys, some of which were on
+    disk, in any order.
+
+    Attributes:
+      spilled: those on disk; None if all are in memory.
     """
 
     def __init__(self) -> None:
+        self.spilled: TimersOnDisk | None = None
         # By window, then by key, family and tag.
         self._set: dict[Any, dict[tuple[Any, str, str], _Entry]] = {}
         # All families so far, and by window and key the families and tags of timers that have a tag.
@@ -149,7 +181,7 @@ class Timers:
         self._since: ChangeTracker[_Entry] | None = None
 
     def __len__(self) -> int:
-        """Return the number of timers."""
+        """Return the number of timers in memory."""
         return sum(map(len, self._set.values()))
 
     def set(self, timer: Timer, domain: TimeDomain) -> None:
@@ -201,11 +233,15 @@ class Timers:
 
     def next(self, domain: TimeDomain) -> int | None:
         """Return the time of the first timer; None if none is set."""
-        first = self._heaps[domain].first()
-        return None if first is None else first[0]
+        return self._with_spilled(self._heaps[domain].first(), _ORDERS[domain])
+
+    def _with_spilled(self, first: tuple[int, int, _Entry] | None, order: int) -> int | None:
+        time = None if first is None else first[0]
+        spilled = None if self.spilled is None else self.spilled.next(order)
+        return time if spilled is None else spilled if time is None else min(time, spilled)
 
     def pop(self, domain: TimeDomain) -> Timer:
-        """Remove and return the first timer.
+        """Remove and return the first timer in memory: of all, if `load_due` was called before.
 
         Raises `IndexError` if none is set.
         """
@@ -216,35 +252,69 @@ class Timers:
         self._remove(timer.window, (timer.key, timer.family, timer.tag))
         return timer
 
-    def fired(self, domain: TimeDomain, time: int) -> Iterator[Timer]:
-        """Remove and yield the timers up to a time, with those that are set meanwhile."""
-        while (first := self.next(domain)) is not None and first <= time:
-            yield self.pop(domain)
-
     def get(self, window: Any, key: Any, family: str, tag: str = "") -> Timer | None:
         """Return a timer, if it is set."""
         entry = self._set.get(window, {}).get((key, family, tag))
         return None if entry is None else entry.timer
 
     def of(self, window: Any, domain: TimeDomain) -> list[Timer]:
-        """Return the timers of a window and domain, in the order in which they fire."""
+        """Return the timers of a window and domain that are in memory, in the order in which they fire."""
         own = [entry.timer for entry in self._set.get(window, {}).values() if entry.domain is domain]
         # Timers of the same time are in the order in which they were set, and sorting is stable.
         return sorted(own, key=lambda timer: timer.fire)
 
+    def each_of(self, window: Any, domain: TimeDomain) -> Iterator[Timer]:
+        """Yield the timers of a window and domain, those in memory first, and those on disk in portions."""
+        yield from self.of(window, domain)
+        if self.spilled is not None:
+            for _ in self.spilled.load_each(window):
+                yield from self.of(window, domain)
+                self.spilled.spill_excess()
+
     def free(self, window: Any) -> None:
         """Clear the timers of a window."""
+        self._free_in_memory(window)
+        if self.spilled is not None:
+            for _ in self.spilled.load_each(window):
+                self._free_in_memory(window)
+
+    def _free_in_memory(self, window: Any) -> None:
         for name in list(self._set.get(window, ())):
             self._remove(window, name)
 
     def hold(self) -> int | None:
         """Return the earliest event time of a timer's output; None if none is set."""
-        first = self._holds.first()
-        return None if first is None else first[0]
+        return self._with_spilled(self._holds.first(), rocksdb.HELD)
 
     def windows(self) -> list[Any]:
         """Return the windows that have any timer."""
-        return list(self._set)
+        return list(dict.fromkeys([*self._set, *(() if self.spilled is None else self.spilled.windows())]))
+
+    # Timers on disk
+
+    def load_for(self, bundle: Bundle) -> None:
+        """Load the timers of a bundle's keys."""
+        if self.spilled is not None:
+            self.spilled.load_for(bundle)
+
+    def load_due(self, watermark: int, processing_time: int, most: int) -> list[tuple[Any, Any]]:
+        """Load timers that are due and fire before those in memory; return their windows and keys.
+
+        Args:
+          most: how many keys may have timers among them; as many timers are fired at least before the next call.
+        """
+        if self.spilled is None:
+            return []
+        for domain, now in ((EVENT_TIME, watermark), (PROCESSING_TIME, processing_time)):
+            spilled, in_memory = self.spilled.next(_ORDERS[domain]), self._heaps[domain].first()
+            if spilled is not None and spilled <= now and (in_memory is None or spilled <= in_memory[0]):
+                # Those that are loaded have to stay until they fire.
+                self.spilled.spill_excess()
+                return self.spilled.load_due(_ORDERS[domain], now, min(most, rocksdb.PORTION))
+            if in_memory is not None and in_memory[0] <= now:
+                # The other domain's come later, and might spill them.
+                break
+        return []
 
     def of_key(self, window: Any, key: Any) -> list[TimerChange]:
         """Return the timers of a key, in the order in which they were set."""

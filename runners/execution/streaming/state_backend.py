@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -25,7 +25,7 @@ from ..checkpoints.store import Tables
 from ..operators.grouping import GroupingRun
 from ..operators.keyed import KeyedRun
 from ..spilling.rocksdb import SpillDatabase, SpilledEntries
-from ..spilling.spilled_step import NumberedWindows
+from ..spilling.spilled_step import NumberedWindows, SpillContext
 from ..state.key_types import SpilledTypes
 from ..state.spilled_state import SpilledState
 from ..state.spilled_timers import SpilledTimers
@@ -68,26 +68,25 @@ class StateBackend:
         for label, grouping in groupings.items():
             assert grouping.windows is not None
             table = grouping.windows.table
-            windows = SpilledWindows(table, label, *self._arguments(label, WINDOWS))
+            windows = SpilledWindows(table, self._context(label, WINDOWS))
             self._steps[label, WINDOWS] = windows
             if not table.is_merging:
-                arguments = table, grouping.fold, windows.note_gone
-                self._steps[label, RUNS] = SpilledCells(*arguments, label, *self._arguments(label, RUNS))
+                context = self._context(label, RUNS)
+                self._steps[label, RUNS] = SpilledCells(table, grouping.fold, windows.note_gone, context)
         for label, run in keyed.items():
             executor = run.executor
-            executor.spilled = SpilledState(executor.state, label, *self._arguments(label, STATE))
+            executor.spilled = SpilledState(executor.state, self._context(label, STATE))
             self._steps[label, STATE] = executor.spilled
             if executor.domains:
-                executor.spilled_timers = SpilledTimers(executor.timers, label, *self._arguments(label, TIMERS))
-                self._steps[label, TIMERS] = executor.spilled_timers
+                self._steps[label, TIMERS] = SpilledTimers(executor.timers, self._context(label, TIMERS))
 
-    def _arguments(self, label: str, kind: str) -> tuple[SpilledEntries, Callable[[], None], Callable[[Any], None]]:
+    def _context(self, label: str, kind: str) -> SpillContext:
         types = self._types[label, kind] = SpilledTypes()
         entries = SpilledEntries(self._database, len(self._steps))
         of_step = [(label, WINDOWS), (label, RUNS)] if kind == WINDOWS else [(label, kind)]
         if kind == TIMERS:
             of_step = [(label, STATE), (label, TIMERS)]
-        return entries, partial(self._spill_excess, of_step), types.add
+        return SpillContext(label, entries, partial(self._spill_excess, of_step), types.add)
 
     def spill_excess(self) -> None:
         """Spill the state beyond the limit; called between bundles."""

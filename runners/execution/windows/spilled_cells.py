@@ -28,8 +28,8 @@ from ....sdk.elements.bundle import Bundle, expanded
 from ....windowing import BoundedWindow
 from ..serialization.records import pickled
 from ..spilling.memory import average, memory_of
-from ..spilling.rocksdb import EVENT_TIME, PORTION, SpilledEntries, Times, portions_of
-from ..spilling.spilled_step import NUMBERED, Numbered, NumberedWindows, SpilledStep
+from ..spilling.rocksdb import EVENT_TIME, PORTION, Times, portions_of
+from ..spilling.spilled_step import NUMBERED, Numbered, NumberedWindows, SpillContext, SpilledStep
 from .combining import Fold, merge_into
 from .snapshots import (
     ACCUMULATOR_AT,
@@ -79,7 +79,6 @@ class SpilledCells(SpilledStep):
       windows: the table of the grouping's windows.
       fold: merges accumulators.
       note_gone: called with a window and keys whose cells are in the last snapshot, but no longer in memory.
-      label, entries, spill_excess, note_keys: see `SpilledStep`.
     """
 
     def __init__(
@@ -87,12 +86,9 @@ class SpilledCells(SpilledStep):
         windows: WindowTable,
         fold: Fold,
         note_gone: Callable[[BoundedWindow, list[Any]], None],
-        label: str,
-        entries: SpilledEntries,
-        spill_excess: Callable[[], None],
-        note_keys: Callable[[Sequence[Any]], None],
+        context: SpillContext,
     ) -> None:
-        super().__init__(label, entries, spill_excess, note_keys)
+        super().__init__(context)
         self._windows = windows
         self._fold = fold
         self._is_uniform = may_be_uniform(fold)

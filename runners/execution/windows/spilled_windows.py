@@ -20,8 +20,8 @@ from ....sdk.elements.bundle import Bundle, expanded
 from ....windowing import BoundedWindow
 from ..serialization.records import pickled
 from ..spilling.memory import average, memory_of
-from ..spilling.rocksdb import PORTION, SpilledEntries, Times, portions_of
-from ..spilling.spilled_step import NumberedWindows, SpilledStep
+from ..spilling.rocksdb import PORTION, Times, portions_of
+from ..spilling.spilled_step import NumberedWindows, SpillContext, SpilledStep
 from .snapshots import PANE_WINDOWS_AT, WINDOWS_AT, Records, WindowColumns, WindowRecord, restore, row_of, state_of
 from .window_state import WindowState
 from .window_table import WindowTable
@@ -41,18 +41,10 @@ class SpilledWindows(SpilledStep):
 
     Args:
       windows: the table of the grouping's windows.
-      label, entries, spill_excess, note_keys: see `SpilledStep`.
     """
 
-    def __init__(
-        self,
-        windows: WindowTable,
-        label: str,
-        entries: SpilledEntries,
-        spill_excess: Callable[[], None],
-        note_keys: Callable[[Sequence[Any]], None],
-    ) -> None:
-        super().__init__(label, entries, spill_excess, note_keys)
+    def __init__(self, windows: WindowTable, context: SpillContext) -> None:
+        super().__init__(context)
         self._windows = windows
         # The entries in memory, the least recently used first, and their size when last measured.
         self._used: dict[Entry, None] = {}
@@ -66,7 +58,7 @@ class SpilledWindows(SpilledStep):
             # Without a snapshot every window counts as changed.
             windows.changed = {}
         windows.spilled = self
-        windows.times.spilled = entries
+        windows.times.spilled = context.entries
 
     def __contains__(self, window: BoundedWindow) -> bool:
         return window in self._numbers

@@ -16,6 +16,7 @@ from penstock.runners.execution.counters import Counts
 from penstock.runners.execution.plan.execution_graph import cut
 from penstock.runners.execution.plan.fusion import fuse
 from penstock.runners.execution.spilling.rocksdb import PORTION, SpillDatabase, SpilledEntries
+from penstock.runners.execution.spilling.spilled_step import SpillContext
 from penstock.runners.execution.state.expiring import ExpiringColumn, ExpiryTimes, expiring_state, expiry_column
 from penstock.runners.execution.state.keyed_state import KeyedState
 from penstock.runners.execution.state.spilled_state import SpilledState
@@ -52,7 +53,7 @@ def work(request: pytest.FixtureRequest, database: SpillDatabase) -> Work:
         database.rocksdb.delete_range(b"\x00", b"\x01")
         executor = work.executor
         entries = SpilledEntries(database, 0)
-        executor.spilled = SpilledState(executor.state, "Write", entries, lambda: None, lambda keys: None)
+        executor.spilled = SpilledState(executor.state, SpillContext("Write", entries))
     return work
 
 
@@ -219,9 +220,7 @@ def test_a_window_that_expires_is_not_loaded_at_once(dofn: beam.DoFn, database: 
     database.rocksdb.delete_range(b"\x00", b"\x01")
     work = Work(dofn, beam.window.FixedWindows(10))
     executor = work.executor
-    spilled = executor.spilled = SpilledState(
-        executor.state, "AtTheEnd", SpilledEntries(database, 0), lambda: None, lambda keys: None
-    )
+    spilled = executor.spilled = SpilledState(executor.state, SpillContext("AtTheEnd", SpilledEntries(database, 0)))
     for start in range(0, KEYS, 500):
         work.process(*(at((key, "x"), 10 * (key % 2)) for key in range(start, start + 500)))
         spilled.spill(1)

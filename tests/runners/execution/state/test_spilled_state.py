@@ -12,7 +12,7 @@ from support.execution.stateful_pardo import Work
 
 import penstock as beam
 from penstock.runners.execution.spilling.rocksdb import SpillDatabase, SpilledEntries
-from penstock.runners.execution.spilling.spilled_step import NumberedWindows
+from penstock.runners.execution.spilling.spilled_step import NumberedWindows, SpillContext
 from penstock.runners.execution.state import spilled_state
 from penstock.runners.execution.state.keyed_state import KeyedState
 from penstock.runners.execution.state.spilled_state import SpilledState
@@ -43,9 +43,7 @@ def test_a_class_that_is_missing_is_named(database: SpillDatabase, monkeypatch: 
     database.rocksdb.delete_range(b"\x00", b"\x01")
     work = Work(Keep())
     executor = work.executor
-    spilled = executor.spilled = SpilledState(
-        executor.state, "Keep", SpilledEntries(database, 0), lambda: None, lambda keys: None
-    )
+    spilled = executor.spilled = SpilledState(executor.state, SpillContext("Keep", SpilledEntries(database, 0)))
     work.process(("a", 1))
     spilled.spill(1)
     monkeypatch.delattr(sys.modules[__name__], "Value")
@@ -67,7 +65,7 @@ class History:
     def _begin(self) -> None:
         self.state = KeyedState(tracking=True)
         entries = SpilledEntries(self.database, 0)
-        self.spilled = SpilledState(self.state, "Label", entries, lambda: None, lambda keys: None)
+        self.spilled = SpilledState(self.state, SpillContext("Label", entries))
 
     def change(self) -> None:
         """Write, append or remove values of keys, in a bundle."""

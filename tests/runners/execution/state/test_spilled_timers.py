@@ -10,7 +10,7 @@ from support.execution.stateful_pardo import REAL_TIME, WATERMARK, S, Work, at
 
 import penstock as beam
 from penstock.runners.execution.spilling.rocksdb import SpillDatabase, SpilledEntries
-from penstock.runners.execution.spilling.spilled_step import NumberedWindows
+from penstock.runners.execution.spilling.spilled_step import NumberedWindows, SpillContext
 from penstock.runners.execution.state.spilled_state import SpilledState
 from penstock.runners.execution.state.spilled_timers import SpilledTimers
 from penstock.runners.execution.state.stateful_pardo import StatefulExecutor
@@ -80,13 +80,13 @@ class OnDisk(Work):
 
     def _begin(self) -> None:
         executor = self.executor
-        arguments = [("Busy", SpilledEntries(self.database, n), self.spill, lambda keys: None) for n in range(2)]
-        executor.spilled = SpilledState(executor.state, *arguments[0])
-        executor.spilled_timers = SpilledTimers(executor.timers, *arguments[1])
+        state, timers = (SpillContext("Busy", SpilledEntries(self.database, n), self.spill) for n in range(2))
+        executor.spilled = SpilledState(executor.state, state)
+        self.spilled_timers = SpilledTimers(executor.timers, timers)
 
     @property
     def steps(self) -> list[Any]:
-        return [self.executor.spilled, self.executor.spilled_timers]
+        return [self.executor.spilled, self.spilled_timers]
 
     def spill(self) -> None:
         """Spill some of it, or nothing; while it is restored, tables would have to precede."""
@@ -155,8 +155,7 @@ def test_timers_on_disk_fire_as_those_in_memory(database: SpillDatabase) -> None
             work.executor.fire_due()
         _compare(one, other, seed)
         assert [0, 0] == [len(one.executor.timers), len(other.executor.timers)]
-        assert other.executor.spilled_timers is not None
-        assert 0 == other.executor.spilled_timers.number_spilled
+        assert 0 == other.spilled_timers.number_spilled
 
 
 def _compare(one: Work, other: Work, seed: int) -> None:

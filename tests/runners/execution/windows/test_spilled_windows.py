@@ -10,7 +10,7 @@ from transcripts.operator_player import OperatorPlayer
 from transcripts.runner import Element, Pane, load, run
 
 from penstock.runners.execution.spilling.rocksdb import SpillDatabase, SpilledEntries
-from penstock.runners.execution.spilling.spilled_step import NumberedWindows
+from penstock.runners.execution.spilling.spilled_step import NumberedWindows, SpillContext
 from penstock.runners.execution.windows import snapshots
 from penstock.runners.execution.windows.spilled_cells import SpilledCells
 from penstock.runners.execution.windows.spilled_windows import SpilledWindows
@@ -38,11 +38,9 @@ class SpillingPlayer(OperatorPlayer):
 
     def _steps_in(self, database: SpillDatabase) -> tuple[SpilledWindows, SpilledCells | None]:
         table = self.operator.table
-        windows, cells = (
-            ("Transcript", SpilledEntries(database, number), lambda: None, lambda keys: None) for number in range(2)
-        )
-        spilled = SpilledWindows(table, *windows)
-        return spilled, None if table.is_merging else SpilledCells(table, self._fold, spilled.note_gone, *cells)
+        windows, cells = (SpillContext("Transcript", SpilledEntries(database, number)) for number in range(2))
+        spilled = SpilledWindows(table, windows)
+        return spilled, None if table.is_merging else SpilledCells(table, self._fold, spilled.note_gone, cells)
 
     def _spill(self, share: float) -> None:
         self._spilled.spill(share)

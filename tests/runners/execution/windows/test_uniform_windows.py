@@ -14,7 +14,7 @@ from support.execution.groupings import fold_of
 
 import penstock as beam
 from penstock.runners.execution.spilling.rocksdb import SpillDatabase, SpilledEntries
-from penstock.runners.execution.spilling.spilled_step import NumberedWindows
+from penstock.runners.execution.spilling.spilled_step import NumberedWindows, SpillContext
 from penstock.runners.execution.windows import snapshots, spilled_cells, triggered_operator
 from penstock.runners.execution.windows.combining import Fold, FoldedBundle
 from penstock.runners.execution.windows.snapshots import WindowColumns, row_of
@@ -375,11 +375,9 @@ class SpillingPlayer(Player):
 
     def _steps(self, database: SpillDatabase) -> list[Any]:
         table = self.operator.table
-        windows, cells = (
-            ("Label", SpilledEntries(database, number), lambda: None, lambda keys: None) for number in range(2)
-        )
-        spilled = SpilledWindows(table, *windows)
-        return [spilled, SpilledCells(table, self.fold, spilled.note_gone, *cells)]
+        windows, cells = (SpillContext("Label", SpilledEntries(database, number)) for number in range(2))
+        spilled = SpilledWindows(table, windows)
+        return [spilled, SpilledCells(table, self.fold, spilled.note_gone, cells)]
 
     def play(self, event: Any) -> Any:
         kind, what = event
